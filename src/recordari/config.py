@@ -163,7 +163,7 @@ class Settings(BaseSettings):
         default=1.0, description="Weight of the user's other sessions, the scope history; 0 mutes it."
     )
     vector_index_from: int = Field(
-        default=5_000, ge=100, description="Live vectors from which a tenant gets an index of its own."
+        default=5_000, ge=100, description="Live vectors that one asker may see, from which the tenant gets an index."
     )
 
     # Sessions and context

@@ -26,12 +26,14 @@ from recordari.db.outbox import Wakeups
 from recordari.db.pool import MIN_SIZE, PoolOptions
 from recordari.errors import ConfigurationError, ProviderError
 from recordari.events.follow import Feeds
-from recordari.facts.language import LLM, ModelRules, OfflineRules
+from recordari.facts.language import LLM, ModelRules, OfflineCategories, OfflineRules
+from recordari.facts.rules.learning import learning_of
 from recordari.kit.resources import Resources
 from recordari.knowledge.reader import Extractor
 from recordari.learning.consolidate import Distiller, OfflineDistiller
 from recordari.memory.index import Threads
 from recordari.memory.objects import EncryptedObjects, LocalObjects, Objects, S3Objects, S3Spec, StoresByKey
+from recordari.memory.remember import Categoriser
 from recordari.memory.tenant_view import TenantViews
 from recordari.memory.vector_storage import VectorIndexes
 from recordari.models import pull
@@ -41,11 +43,11 @@ from recordari.models.language import LanguageModel, LanguageModelSpec, make_tok
 from recordari.models.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
 from recordari.models.static import StaticTokens, load_static_tokens
 from recordari.privacy.rules.masking import PrivacyPolicy
-from recordari.recall.accesses import AccessCounts
+from recordari.recall.accesses import AccessCounts, RecallTimes
 from recordari.recall.process_cache import RecallCache, SnapshotCache
 from recordari.recall.rules.sources import Archive, history_weight
 from recordari.sessions.cache import SessionCache
-from recordari.sessions.messages import ModelSummariser, OfflineSummariser, Summariser
+from recordari.sessions.messages import ModelSummariser, OfflineSummariser, OpenSessions, Summariser
 from recordari.tenants.tenants import TenantCache
 from recordari.tenants.usage import Usages
 from recordari.worker import dispatch
@@ -104,6 +106,7 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
                 "context": ContextSettings.read,
                 "history": history_weight,
                 "privacy": PrivacyPolicy.read,
+                "learning": learning_of,
             },
             count_tokens=make_token_counter(settings.token_counter),
             telemetry=telemetry,
@@ -116,6 +119,8 @@ def make_parts(settings: Settings, database: Database, *, owner_dsn: str | None)
     """The parts that rooms share in the process, by class or protocol."""
     parts: dict[type, Any] = {
         AccessCounts: AccessCounts(database),
+        Categoriser: OfflineCategories(),
+        RecallTimes: RecallTimes(),
         Distiller: OfflineDistiller(),
         Extractor: Extractor(),
         Feeds: Feeds(),
@@ -125,6 +130,7 @@ def make_parts(settings: Settings, database: Database, *, owner_dsn: str | None)
         QueryPlaces: QueryPlaces(),
         RecallCache: RecallCache(),
         SessionCache: SessionCache(_plain(settings.redis_url)),
+        OpenSessions: OpenSessions(),
         SnapshotCache: SnapshotCache(),
         Summariser: OfflineSummariser(),
         TenantCache: TenantCache(),

@@ -22,6 +22,7 @@ from recordari.kit.resources import Resources
 from recordari.learning.consolidate import Distiller
 from recordari.learning.rules.patterns import Observed, Pattern
 from recordari.schedule import JOBS
+from recordari.sessions.rules.runs import NewToolCall
 from recordari.sessions.rules.window import MessageRole, NewMessage
 
 WISH = "From now on, please answer me in Swedish."
@@ -297,3 +298,61 @@ async def test_a_session_is_consolidated_over_rest(resources: Resources) -> None
         assert answer["was_new"] and len(answer["patterns"]) == 1 and answer["summaries"] == 1
         item = (await door.request("GET", f"/v1/items/{answer['patterns'][0]}")).json()
         assert (item["kind"], item["content"], item["tier"]) == ("procedure", WISH, "persistent")
+
+
+async def test_a_wish_that_is_taken_back_ends(memory: Memory, chat: Memory) -> None:
+    await held(chat, "s1", "From now on send me the news digest every morning.")
+    await memory.consolidate_session("s1")
+    (wish,) = (await memory.list_items(kinds=[Kind.PROCEDURE])).items
+    await held(chat, "s2", "Please stop the music.", "Did the news digest stop?")
+    assert (await memory.consolidate_session("s2")).withdrawn == 0
+    await held(chat, "s3", "You can stop the news digest, I no longer need it.")
+    assert (await memory.consolidate_session("s3")).withdrawn == 1
+    assert await patterns(memory) == []
+    entries = await memory.list_audit(subject_kind="item", subject_id=str(wish.item_id))
+    assert [entry.details["rule"] for entry in entries if entry.action == "item.invalidate"] == ["withdrawn"]
+    await memory.restore_item(wish.item_id)
+    assert await patterns(memory) == ["From now on send me the news digest every morning."]
+
+
+async def test_what_an_agent_did_leaves_a_summary(memory: Memory, chat: Memory) -> None:
+    """E5: "Recipe execution summaries"."""
+    working = chat.acting_as(session="s1")
+    await working.open_session("s1")
+    await working.start_run(run_id="night", session_id="s1")
+    calls = [NewToolCall(name="track", arguments={}, result="Porto"), NewToolCall(name="book", arguments={}, error="x")]
+    await working.record_tool_calls("night", [calls[0], *calls])
+    await working.complete_run("night", output={"booked": False})
+    first = await working.append_episode("Looked for order 17 in the depot", session_id="s1")
+    await working.append_episode("Looked for order 23 in the depot", session_id="s1")
+    await working.append_episode("Called Mrs Abel about the parcel", session_id="s1")
+    await chat.close_session("s1")
+    done = await memory.consolidate_session("s1")
+    assert done.work is not None
+    summary = await chat.get_item(done.work)
+    assert (summary.kind, summary.tier, summary.scope, summary.user_id) == (
+        Kind.SESSION_SUMMARY,
+        "persistent",
+        "user",
+        "ana",
+    )
+    assert summary.content.splitlines() == [
+        "What was done:",
+        "1. Looked for order … in the depot (2 times)",
+        "2. Called Mrs Abel about the parcel",
+        'Run night completed: called track (2 times), book (failed); result: {"booked": false}.',
+    ]
+    found = await chat.acting_as(session="s2").recall("Mrs Abel parcel", source_kinds=["session_summary"])
+    assert [item.id for item in found.items] == [done.work]
+    await memory.forget(first.id)
+    with pytest.raises(NotFound):
+        await memory.get_item(done.work)
+
+
+async def test_a_single_episode_or_an_empty_run_needs_no_summary(memory: Memory, chat: Memory) -> None:
+    await held(chat, "s1", "Hello there", episodes=["Called Acme"])
+    assert (await memory.consolidate_session("s1")).work is None
+    await chat.start_run(run_id="empty", session_id="s2")
+    await chat.complete_run("empty")
+    await chat.close_session("s2")
+    assert (await memory.consolidate_session("s2")).work is None

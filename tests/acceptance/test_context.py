@@ -185,6 +185,57 @@ async def test_a_small_budget_keeps_the_most_important(memory: Memory) -> None:
     assert "knowledge_map" in names(await clerk.get_context(question, budget=400))
 
 
+def sized(number: int, length: int) -> str:
+    """A text of about so many characters, unlike any other."""
+    words = f"Shipment {number} of harbour timber was counted by team {number % 5} and stacked in shed {number * 3}. "
+    return (words * (length // len(words) + 1))[:length]
+
+
+async def busy(memory: Memory) -> Memory:
+    """A session in full swing, with much to recall: long messages, a summary, a profile, a past week."""
+    clerk = (await furnished(memory)).acting_as(run=None)
+    for number in range(40):
+        when = MONDAY - timedelta(days=4, minutes=number)
+        await clerk.remember(sized(number, 300), session_id="old", scope="user", event_time=when)
+    for number in range(30):
+        await clerk.remember_fact(f"Ana keeps the timber list of shed {number} in folder {number + 100}.")
+    said = [NewMessage(content=sized(100 + n, 700), message_id=f"b{n}") for n in range(30)]
+    await clerk.add_messages(said)
+    await work_off(clerk, "summarise")
+    return clerk
+
+
+async def test_in_a_small_budget_the_best_recalled_item_and_the_time_asked_about_have_a_place(memory: Memory) -> None:
+    """C2: temporal "only when the question has a time in it"; a running session does not take their place."""
+    clerk = await busy(memory)
+    for budget in (500, 600, 800, 1_000):
+        context = await clerk.get_context("Which timber was counted last week?", budget=budget)
+        assert {"long_term", "temporal"} <= names(context), budget
+        assert context.tokens <= budget
+        assert budget < 800 or {"summary", "window"} & names(context), "the session keeps a place too"
+
+
+async def test_a_larger_budget_shows_more(memory: Memory) -> None:
+    clerk = await busy(memory)
+    question = "Which timber was counted last week?"
+    contexts = [await clerk.get_context(question, budget=budget) for budget in (1_000, 2_000, 4_000, 8_000, 32_000)]
+    tokens = [context.tokens for context in contexts]
+    assert tokens == sorted(set(tokens))
+    assert len(section(contexts[-1], "long_term")) > len(section(contexts[2], "long_term"))
+
+
+async def test_the_profile_fits_its_section_and_leaves_out_what_is_shown_elsewhere(memory: Memory) -> None:
+    """C1: "Double memory injection — Eliminated"."""
+    clerk = await busy(memory)
+    whole = await clerk.profile()
+    alone = await clerk.get_context()
+    assert section(alone, "profile") == [whole.content]
+    context = await clerk.get_context("In which folder is the timber list of shed 7?")
+    assert "Ana keeps the timber list of shed 7 in folder 107." in section(context, "long_term")
+    for fact in section(context, "long_term"):
+        assert fact not in "".join(section(context, "profile"))
+
+
 async def test_nothing_stands_in_a_context_twice(memory: Memory) -> None:
     """C1: "Double memory injection — Eliminated. Context Router is the single injection point."."""
     clerk = await furnished(memory)

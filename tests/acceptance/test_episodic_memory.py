@@ -136,6 +136,13 @@ async def test_episodes_are_pruned_after_ninety_days_tenant_by_tenant(agent: Mem
     (entry,) = [one for one in await agent.list_audit() if one.action == "episode.prune"]
     assert entry.details == {"removed": 1}
 
+    pinned = await agent.append_episode("pinned")
+    await agent.pin_item(pinned.id)
+    as_owner(settings, "UPDATE recordari.items SET created_at = now() - interval '91 days' WHERE content = 'pinned'")
+    await run_job(agent, "prune_episodes")
+    assert await episode_verbs.trim(agent.resources, agent.identity, most=1, keep=0) == 1
+    assert [one.content for one in await agent.last_episodes()] == ["pinned"]
+
     job = JOBS["prune_episodes"]
     assert job.cron == "0 3 * * 0"
     schedule = Schedule(job="prune_episodes", cron=job.cron, spread=job.spread, concurrency=job.concurrency)
@@ -174,7 +181,7 @@ async def test_the_daily_brief_is_stored_and_can_be_read(agent: Memory) -> None:
     """E3: "warn at 80K via the daily brief cron": a readable report of each tenant."""
     agent = at(agent, datetime.now(UTC))  # in one day, whenever the test runs
     await agent.start_run(run_id="good", session_id="s1")
-    await agent.complete_run("good", usage=RunUsage(tokens_in=1_200, tokens_out=300, cost=Decimal("0.25")))
+    await agent.complete_run("good", usage=RunUsage(tokens_in=1_200, tokens_out=300, cost=Decimal("0.0042")))
     for number in range(5):
         await agent.start_run(run_id=f"bad{number}", session_id="s1")
         await agent.fail_run(f"bad{number}", error="no dial tone")
@@ -184,10 +191,10 @@ async def test_the_daily_brief_is_stored_and_can_be_read(agent: Memory) -> None:
     assert report.body.startswith(f"# test: daily brief of {report.day.isoformat()}")
     for line in (
         "- 5 of 6 runs that ended have failed.",
-        "- Sessions: 1 opened, 0 closed.",
-        "- Messages: 1.",
-        "- Runs: 6 started, of which 1 completed, 5 failed and 0 still running.",
-        "- Tokens: 1,200 in, 300 out. Cost: 0.25 USD.",
+        "- 1 session opened and 0 closed; 1 message.",
+        "- 6 runs started (1 completed, 5 failed), with 0 tool calls.",
+        "- Agents at work: sdr (6 runs, 5 failed).",
+        "- Spent: 1,200 tokens in and 300 out; cost 0.0042 USD.",
         "- Episodes: 0 of 100,000 (0%).",
     ):
         assert line in report.body.splitlines()

@@ -28,6 +28,7 @@ from recordari.lifetime.storage import ERASED_TABLES
 from recordari.sessions.messages import Summariser
 from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.tenants import tenants
+from recordari.tenants.rules import AgentDefinition
 
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 
@@ -560,3 +561,43 @@ async def test_roles_bind_even_here(memory: Memory, chat: Memory, tmp_path: Path
         await stranger.forget(kept.id)
     await stranger.erase_user("ana")
     assert (await chat.get_item(kept.id)).content == "Ana likes tea"
+
+
+async def test_an_agent_can_be_deleted_with_its_memories(memory: Memory, chat: Memory, settings: Settings) -> None:
+    alone = memory.acting_as(agent="helper", session="nightly")
+    other = memory.acting_as(agent="clerk")
+    await memory.save_agent("helper", AgentDefinition())
+    await chat.remember_fact("Refunds need a receipt", scope="agent")
+    await chat.append_episode("Refunded order seven", scope="agent")
+    await chat.remember_fact("Ana drinks tea")
+    await chat.remember("Where is my parcel?")
+    await alone.remember("The nightly count was nine")
+    await alone.set_state("cursor", "nine")
+    await alone.start_run(run_id="night", input={"look": "nine"})
+    await alone.put_entry(("plans",), "tonight", {"count": "nine"}, scope="agent")
+    await other.remember_fact("Clerks close at five", scope="agent")
+    held = (await chat.list_items(kinds=["fact"])).items[0]
+    await memory.hold(held.item_id, "letter-1")
+    if held.scope is Scope.AGENT:
+        with pytest.raises(Conflict, match="release the holds"):
+            await memory.delete_agent("helper", memories=True)
+    await memory.release(held.item_id, "letter-1")
+    deleted = await memory.delete_agent("helper", memories=True)
+    assert deleted.items >= 4 and deleted.sessions == 1
+    assert places_of(settings, "receipt", "seven", "nine") == []
+    assert texts(await chat.recall("tea")) == ["Ana drinks tea"], "it is the user's own"
+    assert texts(await chat.recall("parcel")) == ["Where is my parcel?"]
+    assert texts(await other.recall("close at five")) == ["Clerks close at five"]
+    with pytest.raises(NotFound):
+        await memory.get_agent("helper")
+    with pytest.raises(NotFound, match="no such agent"):
+        await memory.delete_agent("helper", memories=True)
+    assert (await chat.remember_fact("Refunds need a receipt", scope="agent", event_time=YESTERDAY)).id is not None
+    assert texts(await chat.recall("receipt")) == [], "an old copy does not come back"
+
+
+async def test_deleting_only_the_definition_keeps_the_memories(memory: Memory, chat: Memory) -> None:
+    await memory.save_agent("helper", AgentDefinition())
+    await chat.remember_fact("Refunds need a receipt", scope="agent")
+    assert (await memory.delete_agent("helper")).items == 0
+    assert texts(await chat.recall("receipt")) == ["Refunds need a receipt"]

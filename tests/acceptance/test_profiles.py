@@ -52,6 +52,26 @@ async def test_pinned_then_sure_then_new_facts_come_first(ana: Memory) -> None:
     assert (await ana.profile()).content == "Personal: pinned. new and sure. old and sure. new but doubtful."
 
 
+async def test_what_was_stated_comes_before_what_was_extracted(ana: Memory) -> None:
+    await ana.remember_fact("Ana sails", category="personal", metadata={"extractor": "offline"}, confidence=1.0)
+    await ana.remember_fact("Ana paints boats", category="personal", confidence=0.6)
+    assert (await ana.profile()).content == "Personal: Ana paints boats. Ana sails."
+
+
+async def test_a_fact_that_says_less_than_another_is_left_out(ana: Memory) -> None:
+    await ana.remember_fact("Ana prefers tea", category="preference")
+    await ana.remember_fact("Ana prefers tea without sugar", category="preference")
+    assert (await ana.profile()).content == "Preferences: Ana prefers tea without sugar."
+
+
+async def test_learnt_preferences_are_part_of_the_profile_and_leave_it_when_they_end(ana: Memory) -> None:
+    await ana.remember_fact("Ana lives in Lisbon", category="personal")
+    learnt = await ana.remember("Answer in metric units", kind="procedure", scope="user")
+    assert (await ana.profile()).content == "Personal: Ana lives in Lisbon.\nPreferences: Answer in metric units."
+    await ana.forget(learnt.id)
+    assert (await ana.profile()).content == "Personal: Ana lives in Lisbon."
+
+
 async def test_a_profile_stays_short_however_much_is_known(ana: Memory) -> None:
     for number in range(60):
         await ana.remember_fact(f"Ana has visited the city number {number} of her list", category="personal")
@@ -70,7 +90,7 @@ async def test_what_is_forgotten_superseded_or_invalid_leaves_the_profile_at_onc
     await ana.forget(city.id)
     assert "Lisbon" not in (await ana.profile()).content
     await ana.edit_item(drink.id, "Ana drinks tea")
-    assert (await ana.profile()).content == "Preferences: Ana supports Benfica. Ana drinks tea."
+    assert (await ana.profile()).content == "Preferences: Ana drinks tea. Ana supports Benfica."
     await ana.invalidate_item(team.id)
     assert (await ana.profile()).content == "Preferences: Ana drinks tea."
 

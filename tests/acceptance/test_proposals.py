@@ -67,6 +67,44 @@ async def test_near_same_facts_are_proposed_for_merging_and_stand_until_then(mem
     assert entry.details["item_ids"] == [str(second)] and TWICE[0] not in str(entry.details)
 
 
+async def test_a_proposal_shows_the_texts_their_sources_and_why_until_they_are_erased(
+    memory: Memory, ana: Memory
+) -> None:
+    first, second = await known(ana, memory, *TWICE)
+    said = await ana.remember("I like my tea without sugar", session_id="s1", source_ref="m1")
+    async with memory.resources.database.transaction(memory.identity) as tx:
+        await facts_storage.insert_links(
+            tx, [Link(item_id=first, source_item_id=said.id, event_time=datetime.now(UTC))]
+        )
+    await memory.review_memory()
+    proposal = await only(memory)
+    assert [(item.item_id, item.content, item.ends) for item in proposal.items] == [
+        (second, TWICE[1], True),
+        (first, TWICE[0], False),
+    ]
+    assert "say the same" in proposal.explanation
+    (source,) = proposal.items[1].sources
+    assert (source.item_id, source.content, source.session_id) == (said.id, "I like my tea without sugar", "s1")
+    assert [proposal] == await memory.acting_as(user="eve").list_proposals(), "an administrator decides for all users"
+    await memory.forget(second)
+    shown = await memory.list_proposals(status=None)
+    assert TWICE[1] not in str(shown)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Lea has a peanut allergy", "Lea is allergic to peanuts"),
+        ("Tom's flat is in Leeds", "Tom's apartment is in Leeds"),
+        ("The backup runs nightly at 2", "The nightly backup runs at 2"),
+    ],
+)
+async def test_the_same_in_other_words_is_found(memory: Memory, ana: Memory, one: str, other: str) -> None:
+    await known(ana, memory, one, other)
+    await memory.review_memory()
+    assert {item.content for item in (await only(memory, kind="merge")).items} == {one, other}
+
+
 async def test_merging_moves_the_evidence_and_undoing_moves_it_back(memory: Memory, ana: Memory) -> None:
     first, second = await known(ana, memory, *TWICE)
     sources = {}
@@ -95,6 +133,11 @@ async def test_merging_moves_the_evidence_and_undoing_moves_it_back(memory: Memo
         ("Ana has 2 cats at home in Lund", "Ana has 3 cats at home in Lund"),
         ("Ana does not eat fish on Fridays", "Ana does eat fish on Fridays"),
         ("Ana has a meeting with Erik in Lund", "Ana has a meeting with Maria in Malmö"),
+        ("The northern depot opens at six", "The southern depot opens at six"),
+        ("The northern depot opens at six", "The depot opens at six"),
+        ("Erik is Maria's boss at the bank", "Maria is Erik's boss at the bank"),
+        ("Ana likes jazz at breakfast", "Ana hates jazz at breakfast"),
+        ("The train to Oslo leaves at eight", "The train from Oslo leaves at eight"),
     ],
 )
 async def test_what_differs_in_a_number_a_negation_or_a_name_is_never_merged(
@@ -265,6 +308,9 @@ async def test_proposals_are_decided_over_rest(resources: Resources) -> None:
         assert (await door.request("POST", "/v1/proposals/review")).json()["proposed"] == 1
         (proposal,) = (await door.request("GET", "/v1/proposals?status=open")).json()["items"]
         assert (proposal["kind"], proposal["rule"]) == ("merge", "same")
+        assert "say the same" in proposal["explanation"]
+        assert {item["content"] for item in proposal["items"]} == set(TWICE)
+        assert [item["ends"] for item in proposal["items"]] == [True, False]
         path = f"/v1/proposals/{proposal['proposal_id']}"
         accepted = await door.request("POST", f"{path}/accept", json={"reason": "same"})
         assert accepted.json()["status"] == "accepted"

@@ -17,6 +17,7 @@ from recordari.app import Memory
 from recordari.config import Settings, load_settings
 from recordari.core.tokens import estimated_tokens, message_tokens
 from recordari.errors import NotFound
+from recordari.sessions.rules.runs import NewToolCall
 from recordari.sessions.rules.sessions import SessionStatus
 from recordari.sessions.rules.summaries import SUMMARY_TOKENS
 from recordari.sessions.rules.window import MessageRole, NewMessage
@@ -169,6 +170,50 @@ def turns() -> list[list[NewMessage]]:
 
 
 @pytest.mark.parametrize("settings", ["fast"], indirect=True)
+@pytest.mark.parametrize("number", [1, 3, 7, 13])
+async def test_a_resumed_session_has_everything_since_the_last_summary(memory: Memory, number: int) -> None:
+    """W3: "A session that is resumed starts from the summary and the window", and nothing said is in neither."""
+    ana = memory.acting_as(user="ana", session="chat")
+    said = [f"Parcel {n} goes to pier {n + 20}." for n in range(number)]
+    for text in said:
+        await ana.add_messages([NewMessage(content=text)])
+        await work_off(ana, "summarise")
+    await ana.close_session("chat")
+    resumed = await ana.resume_session("chat")
+    assert resumed.session.continues == "chat" and resumed.window.messages == ()
+    assert [one.content for one in resumed.unsummarised] == said[number // 5 * 5 :]
+    known = resumed.carried_over + "".join(one.content for one in resumed.unsummarised)
+    assert all(text in known for text in said)
+    context = await ana.get_context("Hello again")
+    assert all(text in (context.text or "") for text in said)
+
+
+async def test_a_message_of_a_tool_is_a_tool_output(memory: Memory) -> None:
+    """E1: "chat_message … tool_output"; what a tool says is in the conversation, and is found as what it is."""
+    ana = memory.acting_as(user="ana", session="chat")
+    said = [
+        NewMessage(content="How many crates came in?", message_id="q"),
+        NewMessage(content="rows: 318 crates", role=MessageRole.TOOL, speaker="warehouse", message_id="t"),
+        NewMessage(content="318 crates came in.", role=MessageRole.ASSISTANT, message_id="a"),
+    ]
+    added = await ana.add_messages(said)
+    again = await ana.add_messages(said)
+    assert [one.was_new for one in again.messages] == [False] * 3
+    assert [(await ana.get_item(one.id)).kind for one in added.messages] == [
+        "chat_message",
+        "tool_output",
+        "chat_message",
+    ]
+    window = await ana.get_window("chat")
+    assert [(one.role, one.kind) for one in window.messages][1] == ("tool", "tool_output")
+    assert [one.content for one in await ana.list_messages("chat")] == [one.content for one in said]
+    found = await ana.recall("crates", source_kinds=["tool_output"])
+    assert [item.content for item in found.items] == ["rows: 318 crates"]
+    await ana.start_run(run_id="run", session_id="chat")
+    await ana.record_tool_calls("run", [NewToolCall(name="scale", arguments="{}", result="9 kg")])
+    assert len((await ana.get_window("chat")).messages) == 3, "a recorded call is no message"
+
+
 async def test_a_session_of_500_turns_stays_in_bounds_and_loses_nothing(memory: Memory, settings: Settings) -> None:
     """W4: "bound the sliding window by token count, summarize evicted turns into long-term memory … 'the last N tokens,
     plus pointers to summaries'"."""

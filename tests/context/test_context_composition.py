@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recordari.context.rules.budget import Bid, Reason, cut_at_sentence, fill, packed, sentence_ends
+from recordari.context.rules.budget import Bid, Reason, cut_at_sentence, fill, grown, packed
 from recordari.context.rules.context import INSTRUCTIONS, SECTIONS, ContextItem, Rendering, SectionBudget, SectionName
 from recordari.context.rules.rendering import Composed, bid_of, compose, cost, preface_cost
 from recordari.core import tokens
 from recordari.core.items import normalised
+from recordari.core.text import sentence_ends
 from recordari.core.tokens import TokenCounter, prudent_tokens
 from recordari.models.language import make_token_counter
 
@@ -108,9 +109,10 @@ def test_the_highest_priority_is_served_as_if_it_were_alone(situation) -> None:
     room = max(0, situation["budget"] - preface_cost(situation["hint"], count))
     bid = bid_of(first, given_shares[first], filled_sections[first], count)
     alone = packed(bid, min(room, bid.tokens), set(), lambda item, content: cost(first, item, content, count))
-    assert filled.tokens >= alone.tokens
-    if alone.kept:
-        assert filled.kept, "the highest priority is starved"
+    assured = {name for name in filled_sections if name is not first and SECTIONS[name].assured}
+    if not assured:
+        assert filled.tokens >= alone.tokens
+        assert filled.kept or not alone.kept, "the highest priority is starved"
 
 
 def item(text: str, number: int | None = None) -> ContextItem:
@@ -133,6 +135,36 @@ def test_unused_budget_moves_on_by_priority() -> None:
     filled = fill(bids, 90, words)
     assert [filled[name].tokens for name in ("high", "middle", "low")] == [3, 60, 22]
     assert {reason for _, reason in filled["low"].left} == {Reason.BUDGET}
+
+
+def test_an_assured_section_has_a_place_for_its_best_item_however_much_others_need() -> None:
+    talk = [item(" ".join(f"{letter}{number}" for number in range(10))) for letter in "abcdefgh"]
+    asked = [item(f"{name} is " + "very " * 10 + "good") for name in ("best", "second")]
+    bids = [
+        Bid(name="window", tokens=80, priority=3, items=talk, contiguous=True),
+        Bid(name="recalled", tokens=40, priority=2, items=asked, assured=0.3),
+    ]
+    filled = fill(bids, 60, words)
+    assert [kept.item.content for kept in filled["recalled"].kept] == [asked[0].content]
+    assert len(filled["window"].kept) == 4
+
+
+def test_a_window_that_grows_moves_its_beginning_seldom_and_far_enough() -> None:
+    said = [item(f"message {number} has five words") for number in range(100)]
+
+    def begins(room: int) -> list[tuple[int, int]]:
+        found = []
+        for last in range(1, 101):
+            filled, moves = grown(Bid(name="window", tokens=1, priority=1, items=said[:last][::-1]), room, words)
+            assert filled.tokens <= room and filled.kept[0].item is said[last - 1]
+            found.append((said.index(filled.kept[-1].item), moves))
+        return found
+
+    for room, most in ((5 * 100, 0), (5 * 40, 5), (5 * 10, 24)):
+        found = begins(room)
+        assert found == sorted(found) and found[-1][1] <= most
+        assert len(set(found)) == len({moves for _, moves in found}), "the beginning changes with the count of moves"
+    assert min(last - first + 1 for last, (first, _) in enumerate(begins(5 * 40)) if last >= 20) >= 20
 
 
 def test_what_no_section_was_given_stays_free() -> None:

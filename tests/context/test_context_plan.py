@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from uuid import UUID
 
 import pytest
 
-from recordari.context.rules.context import PROFILES, ROUTER, STABLE, SectionName, Situation, cache_stable_tail, plan
-from recordari.core.identity import Scope
+from recordari.context.rules.context import PROFILES, ROUTER, STABLE, SectionName, Situation, plan
 from recordari.core.tokens import prudent_tokens
 from recordari.errors import ConfigurationError
 from recordari.models.language import make_token_counter
 from recordari.recall.rules.steps import is_multi_step, joined, next_questions
-from recordari.sessions.rules.window import Message, MessageRole
 
 NOW = datetime(2026, 5, 11, 9, tzinfo=UTC)
 
@@ -98,30 +95,11 @@ def test_later_rounds_add_and_displace_nothing() -> None:
     assert joined([1, 2], [], kept=2, more=3) == [1, 2]
 
 
-def message(position: int) -> Message:
-    return Message(
-        item_id=UUID(int=position),
-        position=position,
-        role=MessageRole.USER,
-        speaker=None,
-        content=f"message {position}",
-        tokens=4,
-        scope=Scope.SESSION,
-        event_time=NOW,
-        payload_key=None,
-        message_id=None,
-    )
-
-
-def test_a_cache_stable_tail_seldom_moves_its_beginning() -> None:
-    said = [message(position) for position in range(1, 101)]
-    begins = [
-        cache_stable_tail(said[:last], most=20, fits=lambda some: len(some) <= 50)[0].position for last in range(1, 101)
-    ]
-    assert begins == sorted(begins) and len(set(begins)) <= 12
-    assert all(last - first < 20 for first, last in zip(begins, range(1, 101), strict=True))
-    tight = cache_stable_tail(said, most=20, fits=lambda some: len(some) <= 3)
-    assert 1 <= len(tight) <= 3 and tight[-1].position == 100
+def test_a_section_has_more_room_and_more_items_in_a_larger_budget_and_less_room_in_a_smaller_one() -> None:
+    usual, large, small = (plan(situation("Who?"), ROUTER, budget=budget).shares for budget in (4_000, 16_000, 1_000))
+    name = SectionName.LONG_TERM
+    assert (usual[name].tokens, large[name].tokens, small[name].tokens) == (800, 3_200, 200)
+    assert (usual[name].most, large[name].most, small[name].most) == (5, 20, 5)
 
 
 # Real sentences in several languages; what current vocabularies count is asked of them, not written down.

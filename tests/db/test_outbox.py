@@ -13,6 +13,7 @@ from uuid import UUID
 
 import pytest
 from tests.patience import until
+from tests.stored import rows
 
 from recordari.app import Memory
 from recordari.config import Settings
@@ -134,6 +135,21 @@ async def test_a_missed_wake_up_is_made_good_by_the_tick(memory: Memory) -> None
         for _ in range(4):  # the first two may be found by the looks that every start has
             refs.extend(await add(memory, "embed", 1))
             await until(lambda: seen == refs)
+
+
+async def test_work_goes_on_after_the_clock_was_set_back(memory: Memory) -> None:
+    """What was due at once, and what a dead worker held, is due two hours from now by the new clock."""
+    seen: list[UUID] = []
+
+    async def handle(resources: Resources, identity: Identity, batch: Batch) -> None:
+        seen.extend(batch)
+
+    refs = await add(memory, "embed", 4)
+    shift = "not_before = not_before + interval '2 hours', attempts = (ref = ANY(%s))::integer"
+    rows(memory.resources.settings, f"UPDATE outbox SET {shift} RETURNING 1", refs[:2])
+    async with working(memory.resources, {"embed": handle}):
+        await until_done(memory, "embed")
+    assert Counter(seen) == Counter(refs)
 
 
 async def test_an_entry_that_keeps_failing_is_parked_and_can_be_replayed(memory: Memory) -> None:

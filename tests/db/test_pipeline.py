@@ -102,7 +102,7 @@ async def test_parts_are_one_transaction(database: Database, memory: Memory) -> 
             await database.pipeline(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(FAIL, {"zero": 0})])
     assert await noted(database, memory) == []
     found = await database.pipeline(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(NOTED, {})])
-    assert found == [("ana",)] and await noted(database, memory) == ["ana"]
+    assert found == [[], [("ana",)]] and await noted(database, memory) == ["ana"]
 
 
 async def test_what_follows_is_made_while_the_first_is_at_work(database: Database, memory: Memory) -> None:
@@ -118,7 +118,8 @@ async def test_what_follows_is_made_while_the_first_is_at_work(database: Databas
         yield ECHO, {"text": "done"}
 
     lock = Query("tests.lock", "Holds a lock.", "SELECT pg_advisory_xact_lock(%(number)s::bigint)")
-    assert await database.pipeline(memory.identity, lock, {"number": 41}, following) == [("done",)]
+    *_, last = await database.pipeline(memory.identity, lock, {"number": 41}, following)
+    assert last == [("done",)]
 
 
 async def test_a_caller_that_fails_in_between_leaves_nothing(database: Database, memory: Memory) -> None:

@@ -186,6 +186,9 @@ def test_proposals_are_decided_and_memories_shared_on_the_command_line(command: 
     command.run("facts", "feedback", kept, "wrong", "--tenant", "sales")
     assert command.json("proposals", "review", "--tenant", "sales")["proposed"] == 1
     (proposal,) = command.json("proposals", "list", "--tenant", "sales")
+    for arguments in (("list",), ("show", proposal["proposal_id"])):
+        printed = " ".join(command.run("proposals", *arguments, "--tenant", "sales")[0].split())
+        assert "UUID(" not in printed and "The Harbour Project" in printed and "marked it as wrong" in printed
     accepted = command.json("proposals", "accept", proposal["proposal_id"], "--tenant", "sales")
     assert accepted["status"] == "accepted"
     undone = command.json("proposals", "undo", proposal["proposal_id"], "--tenant", "sales")
@@ -204,6 +207,10 @@ def test_workflows_are_saved_chosen_rewarded_and_retired_on_the_command_line(com
     assert (choice["workflow"]["version"], choice["candidates"]) == (2, 1)
     assert command.json("workflows", "reward", choice["choice_id"], "0.75")["workflow"]["alpha"] == 1.75
     assert "0.583" in command.run("workflows", "list")[0], "the mean of Beta(1.75, 1.25)"
+    drawn = command.run("workflows", "plot", *task)[0].splitlines()
+    assert drawn[0] == "short, version 2: 1 reward, mean 0.58, 95 % between 0.10 and 0.97"
+    assert "█" in drawn[4] and drawn[-1].split() == ["0", "worth", "1"]
+    assert command.json("workflows", "plot", *task)[0]["mean"] == pytest.approx(1.75 / 3)
     assert [one["version"] for one in command.json("workflows", "history", *task, "short")] == [2, 1]
     assert "first_email" in command.run("workflows", "retire", second["workflow_id"], "--reason", "too long")[0]
     assert command.json("workflows", "list") == []

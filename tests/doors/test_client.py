@@ -186,7 +186,9 @@ async def test_working_memory_is_the_same_through_both(resources: Resources) -> 
         handed = await remote.acting_as(run="r1").delegate("order", {"id": 7})
         assert handed.value == {"id": 7}
         assert await remote.delegated(run_id="r1") == {"order": {"id": 7}}
-        calls = await remote.record_tool_calls("r1", [NewToolCall(name="track", arguments={"id": 7}, result="Porto")])
+        calls = await remote.record_tool_calls(
+            "r1", [NewToolCall(name="track", arguments={"id": 7}, result=b"\xff\x00")]
+        )
         recorded = (await memory.replay_run("r1", results=False)).calls
         assert [dataclasses.replace(one, result_sha256=None) for one in recorded] == calls
         await remote.end_turn("r1", usage=RunUsage(tokens_in=7), state={"step": 1})
@@ -251,7 +253,9 @@ async def test_governing_is_the_same_through_both(resources: Resources) -> None:
         assert [retired] == await client.workflow_history("support", "reply", "call back")
         assert await client.list_workflows() == []
         assert await client.get_workflow(retired.workflow_id) == retired
-        await client.delete_agent("support")
+        await client.acting_as(agent="support").remember_fact("Parcels go out at noon", scope="agent")
+        deleted = await client.delete_agent("support", memories=True)
+        assert (deleted.items, deleted.sessions) == (1, 0)
         tenant = await client.update_tenant(language="german", settings={"a": 1})
         assert tenant == await memory.get_tenant() == await client.get_tenant()
         made = await client.create_key("second", user_id="ana")

@@ -382,6 +382,8 @@ async def test_policies_holds_and_erasures_are_the_same_through_both(resources: 
         assert await client.decay() == await memory.decay()
 
         kept = await client.acting_as(user="ana").remember_fact("Ana prefers tea")
+        there, here = await client.item_forecast(kept.id), await memory.item_forecast(kept.id)
+        assert (there.tier, there.accesses, there.retention) == (here.tier, here.accesses, here.retention)
         assert await client.hold(kept.id, "order 7 ä") is True
         assert await client.hold(kept.id, "order 7 ä") is False
         assert await client.list_holds(kept.id) == await memory.list_holds(kept.id)
@@ -444,6 +446,14 @@ async def test_what_remains_of_jobs_entries_and_agents_is_the_same_through_both(
         assert job_id is not None
         assert await client.get_job(job_id) == await memory.get_job(job_id)
         assert await client.memory_stats() == await memory.memory_stats()
+        await client.acting_as(user="ana").remember_fact("Ana rows")
+        await client.acting_as(user="ana").recall("rows")
+        activity = await client.memory_activity(days=1)
+        assert activity.days == (await memory.memory_activity(days=1)).days
+        assert activity.days[-1].new == {"fact": 1}
+        assert activity.recall is not None and activity.recall.p50_ms <= activity.recall.p95_ms
+        with pytest.raises(InvalidInput):
+            await client.memory_activity(days=0)
         stored = await client.put_entry(*place, {"text": "tea"}, scope="tenant")
         assert (
             stored == await memory.get_entry(*place, scope="tenant") == await client.get_entry(*place, scope="tenant")

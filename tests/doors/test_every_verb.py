@@ -58,6 +58,7 @@ COMMANDS = {
     "invalidate_item": "facts invalidate",
     "restore_item": "facts restore",
     "list_rulings": "facts rulings",
+    "preview_facts": "facts preview",
     "undo_ruling": "facts undo",
     "pin_item": "facts pin",
     "give_feedback": "facts feedback",
@@ -68,6 +69,7 @@ COMMANDS = {
     "hold": "policy hold",
     "release": "policy release",
     "list_holds": "policy holds",
+    "item_forecast": "policy forecast",
     "protect_source": "policy protect",
     "unprotect_source": "policy unprotect",
     "list_protected_sources": "policy protected",
@@ -121,6 +123,7 @@ COMMANDS = {
     "list_jobs": "jobs list",
     "job_counts": "jobs counts",
     "list_dead_letters": "jobs dead",
+    "active_workflows": "workflows plot",
     "replay_dead_letter": "jobs replay",
     "replay_dead_letters": "jobs replay",
     "discard_dead_letter": "jobs discard",
@@ -138,11 +141,12 @@ COMMANDS = {
 }
 
 AN_AGENT_CALLS_IT = "an agent calls it, while it runs"
+THE_DASHBOARD_DRAWS_IT = "the dashboard draws it; `stats` has the figures of now"
 A_PROGRAM_CALLS_IT = "a program sets it up; a person reads the result elsewhere"
 NO_COMMAND = {
+    "memory_activity": THE_DASHBOARD_DRAWS_IT,
     **dict.fromkeys(
         [
-            "active_workflows",
             "add_messages",
             "add_note",
             "append_episode",

@@ -105,6 +105,24 @@ async def test_a_limited_key_keeps_its_limit_over_mcp_and_over_mem0s_routes(reso
             assert "zebra" not in (await door.request("POST", "/v2/memories/search/", key=key, json=body)).text
 
 
+async def test_what_a_bound_user_says_through_mem0s_routes_is_that_users(resources: Resources) -> None:
+    """mem0's clients name an agent without meaning to share what the user said with its other users."""
+    async with furnished(resources) as door:
+        said = {"messages": [{"role": "user", "content": "Ben keeps okapis"}], "agent_id": "support", "infer": False}
+        for path in ("/v1/memories/", "/v3/memories/add/"):
+            assert (await door.request("POST", path, key="ben", json=said)).status_code == 200
+        for filters in ({"agent_id": "support"}, {"user_id": "ben"}):
+            listed = await door.request("POST", "/v2/memories/", key="ben", json={"filters": filters})
+            assert "okapis" in listed.text, filters
+        for key, user in (("some", "ana"), ("agent", "cleo"), ("none", None)):
+            for path, body in (
+                ("/v1/recall", {"query": "okapis", "top_k": 20}),
+                ("/v2/memories/", {"filters": {"agent_id": "support"}}),
+            ):
+                answer = await door.request("POST", path, key=key, json=body, headers=headers(user))
+                assert answer.status_code == 200 and "okapis" not in answer.text, (key, path)
+
+
 async def test_a_limit_that_makes_no_sense_is_refused_and_makes_no_key(memory: Memory) -> None:
     for wrong in (
         {"users": ["ana"], "user_id": "ana"},

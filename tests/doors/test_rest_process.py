@@ -42,6 +42,7 @@ async def served(settings: Settings, log: Path) -> AsyncIterator[str]:
         "RECORDARI_DATABASE_URL": settings.database_url.get_secret_value(),
         "RECORDARI_PORT": str(port),
         "RECORDARI_WORKER": "false",
+        "RECORDARI_EMBEDDING_PROFILE": settings.embedding_profile,
         "RECORDARI_MAX_BODY_BYTES": "4096",
         "RECORDARI_LOG_LEVEL": "debug",
     }

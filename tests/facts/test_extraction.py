@@ -1,47 +1,74 @@
-"""The offline extractor: it says only what was said, and only what a person says of themselves."""
+"""The offline extractor: what lasts, with names and dates, and nothing else."""
 
 from __future__ import annotations
 
-import re
+from datetime import UTC, datetime
 
 import pytest
 
 from recordari.facts.rules.extraction import EXAMINED, MOST_FACTS, Category, facts_in
 
+AT = datetime(2025, 6, 11, 10, tzinfo=UTC)  # a Wednesday
+
 FACTS = [
-    ("By the way, I live in Lisbon with my two cats.", "I live in Lisbon with my two cats.", Category.PERSONAL),
-    ("I prefer window seats on long flights.", "I prefer window seats on long flights.", Category.PREFERENCE),
-    ("We decided to ship the beta on Friday.", "We decided to ship the beta on Friday.", Category.DECISION),
-    ("I usually review pull requests before lunch.", "I usually review pull requests before lunch.", Category.WORKFLOW),
-    ("I need to renew my passport by June.", "I need to renew my passport by June.", Category.WORKFLOW),
-    ("I learned that the export fails on Sundays.", "I learned that the export fails on Sundays.", Category.LEARNING),
-    ("Thanks! My favourite editor is Helix.", "My favourite editor is Helix.", Category.PREFERENCE),
+    ("By the way, I live in Lisbon with my two cats.", "Ana lives in Lisbon with Ana's two cats.", Category.PERSONAL),
+    ("I prefer window seats on long flights.", "Ana prefers window seats on long flights.", Category.PREFERENCE),
+    (
+        "We decided to ship the beta on 4 July.",
+        "Ana and others decided to ship the beta on 4 July 2025.",
+        Category.DECISION,
+    ),
+    ("Turns out the export fails on Sundays.", "Turns out the export fails on Sundays.", Category.LEARNING),
+    ("Thanks! My favourite editor is Helix.", "Ana's favourite editor is Helix.", Category.PREFERENCE),
+    (
+        "Refunds above 90 euros need a second signature.",
+        "Refunds above 90 euros need a second signature.",
+        Category.WORKFLOW,
+    ),
+    ("Please always answer in bullet points.", "Ana wants: always answer in bullet points.", Category.PREFERENCE),
+    ("just call me Robert, okay?", "Ana wants to be called Robert", Category.PREFERENCE),
+    ("My son Idris is six.", "Ana's son Idris is six.", Category.PERSONAL),
+    ("Ich wohne in Kiel und arbeite nachts.", "Ana wohnt in Kiel und arbeitet nachts.", Category.PERSONAL),
+    ("Ma sœur Léa est infirmière à Brest.", "La sœur Léa de Ana est infirmière à Brest.", Category.PERSONAL),
+    ("Trabajo en Lugo desde 2019.", "Ana trabaja en Lugo desde 2019.", Category.PERSONAL),
+    ("Prefiro respostas sem tabelas.", "Ana prefere respostas sem tabelas.", Category.PREFERENCE),
+    ("Abbiamo deciso di vendere il furgone.", "Ana: Abbiamo deciso di vendere il furgone.", Category.DECISION),
+    ("Ik woon in Delft met mijn zus.", "Ana woont in Delft met Anas zus.", Category.PERSONAL),
 ]
 
 NOTHING = [
     "Can you recommend a good book about tea?",
-    "What time is it in Tokyo right now?",
     "That sounds great, thank you so much!",
     "The capital of Portugal is Lisbon.",
     "I'm looking for some music recommendations.",
     "Write a poem about my garden in spring",
     "ok",
     "",
+    "Thanks, bye!",
+    "I'd love to move to Peru some day.",
+    "If I had a dog, which food would it need?",
+    "Imagine I live in Berlin and have four sons.",
+    'Translate: "I live in Berlin and work at Acme."',
+    "Find me a savings plan for when I have kids.",
+    "The lamp hums,\nthe window sleeps,\nmy cat counts spoons,\nthe winter keeps",
     "> I live in Berlin and work at Acme",
     "```\nI live in Berlin and work at Acme\n```",
     "<memory>I live in Berlin and work at Acme.</memory>",
     '<recalled source="fact">I live in Berlin and work at Acme.',
+    "Vielen Dank, das war sehr nett von dir!",
+    "Si j'avais un bateau, où irais-tu ?",
+    "¿Puedes resumir este informe?",
 ]
 
 
 @pytest.mark.parametrize(("text", "fact", "category"), FACTS, ids=lambda value: str(value)[:30])
-def test_what_a_person_states_is_found_with_its_category(text: str, fact: str, category: Category) -> None:
-    found = facts_in(text, speaker="Ana")
+def test_what_lasts_is_kept_with_the_name_of_its_speaker(text: str, fact: str, category: Category) -> None:
+    found = facts_in(text, speaker="Ana", at=AT)
     assert [(one.content, one.category) for one in found] == [(fact, category)]
 
 
 @pytest.mark.parametrize("text", NOTHING, ids=lambda text: text[:30] or "empty")
-def test_questions_requests_general_truths_and_pasted_text_yield_nothing(text: str) -> None:
+def test_questions_wishes_fiction_thanks_and_pasted_text_yield_nothing(text: str) -> None:
     assert facts_in(text, speaker="Ana") == ()
 
 
@@ -50,18 +77,28 @@ def test_nothing_is_taken_from_who_is_no_person(speaker: str) -> None:
     assert facts_in("I live in Lisbon and I prefer tea.", speaker=speaker) == ()
 
 
-def test_every_word_of_a_fact_was_said() -> None:
-    text = (
-        "Hi! So, I've moved to Lisbon (finally), and my sister's new job is at Globex. Which trams run there? "
-        "Reminders for my gym sessions, which I usually go to at 7:00 pm on Mondays? I've decided: no more sugar. "
-        "I’m allergic to peanuts; we also have two dogs, could you suggest a park?"
-    )
-    found = facts_in(text, speaker="Ana")
-    assert len(found) >= 4
-    said = re.findall(r"\w+", text)
-    for fact in found:
-        words = re.findall(r"\w+", fact.content)
-        assert any(said[place : place + len(words)] == words for place in range(len(said))), fact.content
+def test_without_a_name_the_words_stay_as_they_were_said() -> None:
+    (fact,) = facts_in("Hi! I live in Lisbon these days.", speaker="user")
+    assert fact.content == "I live in Lisbon these days."
+
+
+def test_a_pronoun_gets_the_person_who_was_named_before() -> None:
+    found = facts_in("My sister Mira is a vet. She speaks Danish.", speaker="Ana")
+    assert [fact.content for fact in found] == ["Ana's sister Mira is a vet.", "Ana's sister Mira speaks Danish."]
+
+
+@pytest.mark.parametrize(
+    ("text", "dated"),
+    [
+        ("My exam is tomorrow.", "tomorrow (12 June 2025)"),
+        ("I started at Globex last Monday.", "last Monday (9 June 2025)"),
+        ("My lease ends on 31 October.", "31 October 2025"),
+        ("I never work on Fridays.", "on Fridays."),
+    ],
+)
+def test_words_of_time_get_their_date_and_habits_do_not(text: str, dated: str) -> None:
+    (fact,) = facts_in(text, speaker="Ana", at=AT)
+    assert dated in fact.content
 
 
 def test_a_statement_inside_a_question_is_found_without_the_question() -> None:
@@ -74,8 +111,11 @@ def test_subject_predicate_and_object_are_given_where_the_pattern_gives_them() -
     assert (fact.subject, fact.predicate, fact.object) == ("ana", "lives in", "Lisbon")
     (nameless,) = facts_in("I live in Lisbon these days.", speaker="user")
     assert nameless.subject == "user"
-    (task,) = facts_in("I have to call the landlord tomorrow.", speaker="Ana")
-    assert task.predicate == "to do" and task.object is None
+
+
+def test_what_is_subordinate_is_not_claimed() -> None:
+    (fact,) = facts_in("I keep a savings account at Nordbank for when I have kids.", speaker="Ana")
+    assert fact.predicate is None and fact.object is None
 
 
 def test_one_text_yields_a_bounded_number_of_facts() -> None:
@@ -84,7 +124,8 @@ def test_one_text_yields_a_bounded_number_of_facts() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["<a>", "<a ", "my a ", "i have ", "I 'm ", '"', "```", "speaking of ", ", which i ", "1 a ", "and ", "\n"]
+    "piece",
+    ["<a>", "<a ", "my a ", "i have ", "I 'm ", '"', "```", "speaking of ", ", which i ", "1 a ", "and ", "\n", "a, "],
 )
 def test_hostile_text_ends(piece: str) -> None:
     # A pattern that goes back on itself would take hours on what is examined of this.

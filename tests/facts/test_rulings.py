@@ -111,6 +111,9 @@ async def test_a_fact_that_changed_since_is_not_undone_blindly(memory: Memory, a
         ("Answer in English", "Answer in Swedish"),
         ("Call me Pat", "Call me Patricia"),
         ("Antworte bitte auf Deutsch", "Antworte ab jetzt auf Englisch"),
+        ("Cite sources in APA style", "Cite sources in Chicago style from now on"),
+        ("Give temperatures in Fahrenheit", "Give temperatures in Celsius"),
+        ("Appelle-moi Monsieur Garnier", "Appelle-moi simplement Luc"),
     ],
 )
 @pytest.mark.parametrize("kind", [Kind.FACT, Kind.PROCEDURE])
@@ -119,6 +122,18 @@ async def test_wishes_do_not_pile_up(ana: Memory, kind: Kind, older: str, newer:
         await ana.remember(wish, kind=kind, scope="user", event_time=JANUARY + timedelta(days=day))
     await settled(ana)
     assert await live(ana, kind) == {newer}
+
+
+@pytest.mark.parametrize(("was", "becomes"), [(Kind.FACT, Kind.PROCEDURE), (Kind.PROCEDURE, Kind.FACT)])
+async def test_a_wish_ends_an_earlier_one_whether_it_was_stated_or_learnt(
+    ana: Memory, was: Kind, becomes: Kind
+) -> None:
+    await ana.remember("Quote prices in dollars", kind=was, scope="user", event_time=JANUARY)
+    await ana.remember(
+        "Quote prices in euros from now on", kind=becomes, scope="user", event_time=JANUARY + timedelta(days=1)
+    )
+    await settled(ana)
+    assert (await live(ana, was), await live(ana, becomes)) == (set(), {"Quote prices in euros from now on"})
 
 
 async def test_rulings_are_listed_and_undone_over_rest(resources: Resources) -> None:

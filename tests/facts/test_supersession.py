@@ -21,6 +21,7 @@ from recordari.facts import storage as facts_storage
 from recordari.facts.language import LLM, OfflineRules
 from recordari.facts.rules.conflict import Ruling, Statement, Verdict
 from recordari.facts.rules.extraction import ExtractedFact
+from recordari.facts.rules.learning import Learning
 from recordari.memory.rules import Retirement
 from recordari.memory.versions import retire
 from recordari.recall.request import Arm
@@ -98,13 +99,15 @@ async def test_a_judge_that_fails_ends_nothing_and_is_not_asked_again(
 
 async def test_an_extractor_that_fails_leaves_the_work_to_the_rules(ana: Memory) -> None:
     class Broken(OfflineRules):
-        async def extract(self, text: str, *, speaker: str | None) -> Sequence[ExtractedFact]:
+        async def extract(
+            self, text: str, *, speaker: str | None, at: datetime | None, learning: Learning
+        ) -> Sequence[ExtractedFact]:
             raise RuntimeError("no model")
 
     broken = Memory(ana.resources.replacing(LLM, Broken()), ana.identity).acting_as(session="s")
     await broken.remember("I live in Lisbon with two cats.", speaker="Ana")
     await settled(broken)
-    assert await live(ana) == {"I live in Lisbon with two cats."}
+    assert await live(ana) == {"Ana lives in Lisbon with two cats."}
 
 
 async def test_one_write_ends_a_bounded_number_of_facts(ana: Memory) -> None:
@@ -211,7 +214,7 @@ async def test_an_older_statement_that_is_repeated_late_changes_nothing(ana: Mem
         await settled(chat)
     await chat.remember("I live in Berlin these days.", speaker="Ana", event_time=JANUARY + timedelta(days=2))
     await settled(chat)
-    assert await live(ana) == {"I live in Lisbon these days."}
+    assert await live(ana) == {"Ana lives in Lisbon these days."}
 
 
 async def test_ids_of_another_tenant_answer_like_missing_ones(ana: Memory) -> None:

@@ -27,6 +27,7 @@ from recordari.db.queries import Query
 from recordari.errors import NotFound
 from recordari.facts.language import LLM, OfflineRules
 from recordari.facts.rules.extraction import ExtractedFact
+from recordari.facts.rules.learning import Learning
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.memory import vector_storage
@@ -275,8 +276,10 @@ async def test_forget_between_reading_a_message_and_writing_its_facts(memory: Me
     said = await chat.remember("I live in Quillfeather with two cats.", speaker="Ana")
 
     class Hesitating(OfflineRules):
-        async def extract(self, text: str, *, speaker: str | None) -> Sequence[ExtractedFact]:
-            found = await super().extract(text, speaker=speaker)
+        async def extract(
+            self, text: str, *, speaker: str | None, at: datetime | None, learning: Learning
+        ) -> Sequence[ExtractedFact]:
+            found = await super().extract(text, speaker=speaker, at=at, learning=learning)
             with suppress(NotFound):  # when the work is taken up again
                 await chat.forget(said.id)
             return found

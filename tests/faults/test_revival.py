@@ -30,7 +30,7 @@ from recordari.errors import DatabaseUnavailable, RecordariError
 pytestmark = pytest.mark.faults
 
 ROOT = Path(__file__).parents[2]
-KILLS = int(os.environ.get("RECORDARI_TEST_KILLS", "4"))
+KILLS = 5
 
 
 @pytest.fixture

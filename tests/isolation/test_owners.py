@@ -176,15 +176,26 @@ async def test_episodes_of_a_user_are_hidden_from_other_users_of_the_agent(memor
     assert (await memory.erase_user("ana")).finished_at is not None
 
 
+@pytest.mark.parametrize("kind", ["episode", "fact", "procedure"])
+async def test_without_a_scope_what_is_written_for_a_user_is_that_users(bound: Memory, kind: str) -> None:
+    ana, ben = (bound.acting_as(user=user, agent="helper") for user in ("ana", "ben"))
+    written = await ana.remember("Ana wants her okapis fed at nine", kind=kind)
+    assert (await ana.get_item(written.id)).scope == "user"
+    with pytest.raises(NotFound):
+        await ben.get_item(written.id)
+    assert (await ben.recall("okapis")).items == ()
+
+
 async def test_only_the_owner_and_an_administrator_hold_and_forget_what_all_see(memory: Memory, bound: Memory) -> None:
     ana, ben = (bound.acting_as(user=user, agent="helper") for user in ("ana", "ben"))
     episode = await ana.append_episode("The price list changed.", scope="agent")
     fact = await ana.remember_fact("Helper files invoices by month", scope="agent")
     for item_id in (episode.id, fact.id):
         assert (await ben.get_item(item_id)).agent_id == "helper"
-        for refused in (ben.hold(item_id, "blocks"), ben.forget(item_id), ben.forget(item_id, dry_run=True)):
-            with pytest.raises(Forbidden):
-                await refused
+        for other in (ben, bound.acting_as(agent="helper")):
+            for refused in (other.hold(item_id, "blocks"), other.forget(item_id), other.forget(item_id, dry_run=True)):
+                with pytest.raises(Forbidden):
+                    await refused
         assert await memory.list_holds(item_id) == []
     assert await ana.hold(episode.id, "hers")
     with pytest.raises(Conflict, match="rest on 1 memories"):

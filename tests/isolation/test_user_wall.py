@@ -28,6 +28,7 @@ from recordari.facts.storage import Link, insert_links
 from recordari.recall.accesses import AccessCounts
 from recordari.sessions.rules.runs import NewToolCall
 from recordari.sessions.rules.window import NewMessage
+from recordari.tenants.sign_ins import sign_in
 
 ANA = "ana"
 NOBODY: tuple[str | None, ...] = (None, "", "bob", "ANA", " ana", "user:ana", "ana\x1f", "%", "*", "'; --", "null", "0")
@@ -102,6 +103,7 @@ async def lived_in(memory: Memory) -> AsyncIterator[Memory]:
     """A tenant in which Ana has something in every table."""
     await memory.save_user(ANA, display_name="Ana")
     await memory.create_key("hers", user_id=ANA)
+    await sign_in(memory.resources, memory.acting_as(user=ANA).identity)
     ana = memory.acting_as(user=ANA, agent="support", session="monday")
     await ana.remember("A long report of Ana. " * 2000, kind="tool_output", session_id="monday")
     await ana.add_messages([NewMessage(content="I live in Kendwa."), NewMessage(content="I love Kendwa and Paje.")])

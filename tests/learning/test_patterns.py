@@ -62,6 +62,11 @@ def days(*sessions: list[str]) -> tuple[list[Observed], list[Observed]]:
         ("I'd rather have a table than prose.", Category.PREFERENCE),
         ("Call me Ann.", Category.PREFERENCE),
         ("Never deploy on a Friday.", Category.PREFERENCE),
+        ("Don't ring me before ten.", Category.PREFERENCE),
+        ("As a rule, round the invoices up.", Category.PREFERENCE),
+        ("Could you please always leave out exclamation marks?", Category.PREFERENCE),
+        ("All reports should have at most ten lines.", Category.PREFERENCE),
+        ("Remember to put the order number on every delivery note.", Category.PREFERENCE),
         ("I usually review the tickets before lunch.", Category.WORKFLOW),
         ("We ship the release every Thursday.", Category.WORKFLOW),
     ],
@@ -81,6 +86,11 @@ def test_standing_wishes_and_routines_are_learned_word_for_word(text: str, categ
         "```\nPlease always answer in Swedish.\n```",
         "<memory>Please always answer in Swedish.</memory>",
         "I bought a bicycle yesterday.",
+        "Never thought it would work.",
+        "Always a pleasure, dear friends!",
+        "Don't send me the draft yet.",
+        "Don't worry about us and the dog.",
+        "Could you send the report again?",
     ],
 )
 def test_questions_quotes_and_things_that_happened_are_no_patterns(text: str) -> None:

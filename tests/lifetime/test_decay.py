@@ -16,6 +16,7 @@ from recordari.lifetime.rules import (
     DecayDecision,
     Trace,
     decay_decision,
+    forecast,
     importance,
     lifetime,
     may_last,
@@ -83,3 +84,20 @@ def test_only_trusted_and_corroborated_memory_lasts() -> None:
         assert decay_decision(replace(fact, trust=carrier), now=NOW) is DecayDecision.KEEP
     assert may_last(replace(fact, kind=Kind.SESSION_SUMMARY, sources=0))
     assert not may_last(replace(fact, kind=Kind.CHAT_MESSAGE)), "no persistent episodic memory"
+
+
+def test_a_forecast_says_when_decay_will_archive() -> None:
+    seen = forecast(TRACE, now=NOW + timedelta(days=1))
+    assert seen.archive_at is not None
+    assert decay_decision(TRACE, now=seen.archive_at) is DecayDecision.ARCHIVE
+    assert decay_decision(TRACE, now=seen.archive_at - timedelta(hours=2)) is DecayDecision.KEEP
+    assert len(seen.retention) == 31
+    assert list(seen.retention) == sorted(seen.retention, reverse=True)
+    recalled = forecast(replace(TRACE, accesses=3, last_at=NOW), now=NOW + timedelta(days=1))
+    assert recalled.archive_at is not None and recalled.archive_at > seen.archive_at
+
+
+def test_what_is_pinned_or_persistent_has_no_day_of_archiving() -> None:
+    assert forecast(replace(TRACE, is_pinned=True), now=NOW).archive_at is None
+    lasting = forecast(replace(TRACE, tier=Tier.PERSISTENT), now=NOW)
+    assert lasting.archive_at is None and lasting.retention == ()

@@ -54,12 +54,15 @@ async def everything(memory: Memory) -> set[str]:
     return set(texts(await memory.recall("animals", top_k=20)))
 
 
-async def test_the_answer_and_its_trace_are_those_of_the_database(ana: Memory) -> None:
+async def test_the_answer_and_its_trace_are_those_of_the_database(ana: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     for question in ("dog", "Who is Pixel?", "cat or parrot", "What did Ada adopt in 2025?", "larger bowl"):
         ana.resources.forget_tenant(ana.identity.tenant_id)  # how rare words are is looked up anew for both
         at_hand = await ana.recall(question, top_k=10, explain=True)
         searching = Memory(ana.resources.replacing(SnapshotCache, SnapshotCache()), ana.identity)
-        searched = await searching.recall(question, top_k=10, explain=True)
+        with monkeypatch.context() as larger:
+            larger.setattr(process_cache, "MOST_OWNED", 0)
+            searched = await searching.recall(question, top_k=10, explain=True)
+        assert searched.trace is not None and searched.trace["searched_in"] == "database"
         assert texts(at_hand) == texts(searched)
         assert [one.score for one in at_hand.items] == pytest.approx([one.score for one in searched.items], abs=1e-3)
         assert at_hand.trace is not None and searched.trace is not None
@@ -85,7 +88,9 @@ async def test_facts_stand_beside_messages_in_both(ana: Memory, monkeypatch: pyt
         for _ in range(3):
             at_hand = await ana.recall(question, source_kinds=kinds, explain=True)
         searching = Memory(ana.resources.replacing(SnapshotCache, SnapshotCache()), ana.identity)
-        searched = await searching.recall(question, source_kinds=kinds, explain=True)
+        with monkeypatch.context() as larger:
+            larger.setattr(process_cache, "MOST_OWNED", 0)
+            searched = await searching.recall(question, source_kinds=kinds, explain=True)
         assert at_hand.trace is not None and searched.trace is not None
         assert at_hand.trace["candidates"] == searched.trace["candidates"]
         assert at_hand.trace["candidates"]["vector"] == 2  # a message and a fact, each the nearest of its sort
@@ -167,10 +172,12 @@ async def test_questions_asked_together_see_all_that_was_written_before_them(ana
 async def test_a_memory_that_outgrows_its_place_is_searched_in_the_database(
     ana: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(process_cache, "MOST_OWNED", 3)
     monkeypatch.setattr(process_cache, "MOST_ITEMS", 3)
-    assert await everything(ana) == set(PETS)
+    await ana.remember("The hamster sleeps all day", scope="user")
+    assert await everything(ana) == {*PETS, "The hamster sleeps all day"}
     assert len(ana.resources.get(SnapshotCache)) == 0
-    assert await everything(ana) == set(PETS)
+    assert await everything(ana) == {*PETS, "The hamster sleeps all day"}
 
 
 WEIRD = [

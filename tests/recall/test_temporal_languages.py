@@ -1,6 +1,6 @@
 """Time expressions of other languages: one grammar, a table per language."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -130,6 +130,92 @@ def test_a_name_or_a_habit_is_no_time(question: str) -> None:
 )
 def test_the_words_that_name_the_time_are_those_of_the_question(question: str, words: str) -> None:
     assert [each.text for each in find_times(question, now=NOW, zone=UTC)] == [words]
+
+
+WEDNESDAY = datetime(2026, 3, 18, 14, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("question", "start", "end"),
+    [
+        ("Wie viele Pakete gingen vorige Woche raus?", "2026-03-09", "2026-03-16"),
+        ("Was hat der Arzt vor drei Wochen gesagt?", "2026-02-25", "2026-02-26"),
+        ("Wen haben wir im Oktober eingestellt?", "2025-10-01", "2025-11-01"),
+        ("Was ist seit Januar passiert?", "2026-01-01", None),
+        ("Welche Termine waren am Dienstag?", "2026-03-17", "2026-03-18"),
+        ("Was stand im Bericht vom 12. Februar 2026?", "2026-02-12", "2026-02-13"),
+        ("Wie lange dauert ein Ölwechsel?", None, None),
+        ("Herr Sommer möchte ein Angebot, welches?", None, None),
+        ("Was haben wir vorgestern bestellt?", "2026-03-16", "2026-03-17"),
+        ("Welche Rechnungen kamen zwischen dem 2. und dem 9. März?", "2026-03-02", "2026-03-10"),
+        ("Qu'est-ce que j'ai acheté avant-hier ?", "2026-03-16", "2026-03-17"),
+        ("Quelles factures avons-nous payées en novembre dernier ?", "2025-11-01", "2025-12-01"),
+        ("Qu'avons-nous livré il y a dix jours ?", "2026-03-08", "2026-03-09"),
+        ("Quels incidents depuis lundi ?", "2026-03-16", None),
+        ("Qu'a-t-on décidé l'an dernier ?", "2025-01-01", "2026-01-01"),
+        ("Où habite Madame Mars ?", None, None),
+        ("Combien de jours faut-il pour livrer ?", None, None),
+        ("Qu'est-ce qui était prévu pour le 14 juillet 2025 ?", "2025-07-14", "2025-07-15"),
+        ("¿Cuánto gastamos el año pasado?", "2025-01-01", "2026-01-01"),
+        ("¿Qué dijo Marta hace dos semanas?", "2026-03-04", "2026-03-05"),
+        ("¿Qué pedidos llegaron en diciembre?", "2025-12-01", "2026-01-01"),
+        ("¿Quién vino el fin de semana pasado?", "2026-03-14", "2026-03-16"),
+        ("¿Qué acordamos antes del 1 de febrero?", None, "2026-02-01"),
+        ("¿Cuántas horas tiene el turno de Abril Gómez?", None, None),
+        ("¿Qué se firmó el 5 de enero de 2026?", "2026-01-05", "2026-01-06"),
+        ("¿Qué hicimos el viernes?", "2026-03-13", "2026-03-14"),
+        ("Quem faltou ontem?", "2026-03-17", "2026-03-18"),
+        ("O que compramos na semana passada?", "2026-03-09", "2026-03-16"),
+        ("Quais contas vencem amanhã?", "2026-03-19", "2026-03-20"),
+        ("O que ficou decidido em setembro de 2025?", "2025-09-01", "2025-10-01"),
+        ("O que disse a Rita há duas semanas?", "2026-03-04", "2026-03-05"),
+        ("Quanto tempo leva a entrega?", None, None),
+        ("O que se passou entre 10 e 14 de fevereiro?", "2026-02-10", "2026-02-15"),
+        ("Che cosa abbiamo venduto l'anno scorso?", "2025-01-01", "2026-01-01"),
+        ("Quali ordini sono arrivati due giorni fa?", "2026-03-16", "2026-03-17"),
+        ("Cosa è cambiato da gennaio?", "2026-01-01", None),
+        ("Quanti mesi dura il corso?", None, None),
+        ("Cosa ha detto il signor Maggio del contratto?", None, None),
+        ("Cosa c'era in programma il 2 giugno 2025?", "2025-06-02", "2025-06-03"),
+        ("Wie belde er eergisteren?", "2026-03-16", "2026-03-17"),
+        ("Wat hebben we vorige maand verkocht?", "2026-02-01", "2026-03-01"),
+        ("Wat is er sinds dinsdag veranderd?", "2026-03-17", None),
+        ("Wat spraken we drie weken geleden af?", "2026-02-25", "2026-02-26"),
+        ("Hoeveel dagen duurt de verzending?", None, None),
+        ("Wie werkte er afgelopen weekend?", "2026-03-14", "2026-03-16"),
+        ("上个月我们花了多少钱？", "2026-02-01", "2026-03-01"),
+        ("前天谁打来电话？", "2026-03-16", "2026-03-17"),
+        ("三天前医生说了什么？", "2026-03-15", "2026-03-16"),
+        ("去年十二月的会议讨论了什么？", "2025-12-01", "2026-01-01"),
+        ("上周五我们定了哪家供应商？", "2026-03-13", "2026-03-14"),
+        ("二月十号那天发生了什么？", "2026-02-10", "2026-02-11"),
+        ("从一月以来改了什么？", "2026-01-01", None),
+        ("这个项目要多少天？", None, None),
+        ("今年我们招了几个人？", "2026-01-01", "2027-01-01"),
+        ("先週の会議で何を決めましたか？", "2026-03-09", "2026-03-16"),
+        ("一昨日誰から電話がありましたか？", "2026-03-16", "2026-03-17"),
+        ("三か月前に何を注文しましたか？", "2025-12-18", "2025-12-19"),
+        ("昨年の売上はいくらでしたか？", "2025-01-01", "2026-01-01"),
+        ("二月十日に何がありましたか？", "2026-02-10", "2026-02-11"),
+        ("月曜日に何を食べましたか？", "2026-03-16", "2026-03-17"),
+        ("1月以降に何が変わりましたか？", "2026-01-01", None),
+        ("納品まで何日かかりますか？", None, None),
+        ("来週の予定は？", "2026-03-23", "2026-03-30"),
+    ],
+)
+def test_the_words_of_a_question_denote_a_stretch_of_the_calendar(
+    question: str, start: str | None, end: str | None
+) -> None:
+    asked = question_interval(question, now=WEDNESDAY, zone=UTC)
+    if start is None and end is None:
+        assert asked is None
+        return
+    assert asked is not None
+    # Vague words are widened: the stretch is inside, and not much smaller.
+    first, last = moment(start), moment(end)
+    assert (asked.start is None) == (first is None) and (asked.end is None) == (last is None)
+    assert not first or not asked.start or asked.start <= first <= asked.start + timedelta(days=16)
+    assert not last or not asked.end or last <= asked.end <= last + timedelta(days=16)
 
 
 def test_accents_may_be_left_out() -> None:

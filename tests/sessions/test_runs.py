@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -62,7 +64,11 @@ async def test_a_run_ends_once(agent: Memory) -> None:
     await agent.start_run(run_id="good")
     done = await agent.complete_run("good", output={"answer": 42})
     assert done.status is RunStatus.COMPLETED and done.output == {"answer": 42} and done.ended_at is not None
-    assert await agent.complete_run("good", output={"answer": 43}) == done
+    assert await agent.complete_run("good", output={"answer": 42}) == done
+    assert await agent.complete_run("good") == done
+    with pytest.raises(Conflict, match="another output"):
+        await agent.complete_run("good", output={"answer": 43})
+    assert (await agent.get_run("good")).output == {"answer": 42}
     with pytest.raises(Conflict, match="completed already"):
         await agent.fail_run("good", error="too late")
     await agent.start_run(run_id="bad")
@@ -86,6 +92,59 @@ async def test_every_turn_has_its_row_and_the_run_its_cost(agent: Memory) -> Non
     assert (state.number, state.status, state.data) == (3, "completed", {"step": 1})
     with pytest.raises(Conflict):
         await agent.end_turn("r1")
+
+
+@pytest.mark.parametrize("result", [{"rows": [1, 2.5, None], "ok": True}, [], 0, False, {"long": "é" * 20_000}])
+async def test_a_result_may_be_any_json(result: object, agent: Memory) -> None:
+    await agent.start_run(run_id="r1")
+    (call,) = await agent.record_tool_calls("r1", [NewToolCall(name="look", arguments={}, result=result, useful=True)])
+    (replayed,) = (await agent.replay_run("r1")).calls
+    assert (replayed.result, replayed.result_type) == (result, "application/json")
+    assert call.result_id is not None
+
+
+@pytest.mark.parametrize("size", [1, 300, 250_000])
+async def test_a_result_may_be_bytes(size: int, agent: Memory) -> None:
+    body = bytes(range(256)) * (size // 256) + bytes(range(size % 256))
+    await agent.start_run(run_id="r1")
+    new = NewToolCall(name="screenshot", arguments={}, result=body, result_type="image/png", useful=True)
+    (call,) = await agent.record_tool_calls("r1", [new])
+    (replayed,) = (await agent.replay_run("r1")).calls
+    assert (replayed.result_body, replayed.result_type, replayed.result_bytes) == (body, "image/png", size)
+    assert await agent.record_tool_calls("r1", [replace(new, number=1)]) == [call]
+    with pytest.raises(Conflict, match="another tool call"):
+        await agent.record_tool_calls("r1", [replace(new, number=1, result=body + b"x")])
+    working = agent.acting_as(session=(await agent.get_run("r1")).session_id)
+    (item,) = (await working.recall("screenshot image/png", source_kinds=["tool_output"])).items
+    assert item.content == f"screenshot returned {size:,} bytes of image/png"
+    assert item.payload_key == call.result_key is not None
+    part = await working.read_tool_output(call.result_key, length=100_000)
+    read = base64.b64decode(part.content)
+    while part.next_start is not None:
+        part = await working.read_tool_output(call.result_key, start=part.next_start, length=100_000)
+        read += base64.b64decode(part.content)
+    assert (read, part.media_type, part.total_bytes) == (body, "image/png", size)
+
+
+@pytest.mark.parametrize(
+    ("result", "result_type", "said"),
+    [
+        ("no base64!", "image/png", "Base64"),
+        ({"a": 1}, "image/png", "Base64"),
+        ({"a": 1}, "text/plain", "must be text"),
+        ("{broken", "application/json", "no JSON"),
+        ("text", "png", "media type"),
+        ({"a": float("nan")}, None, "result"),
+    ],
+)
+async def test_a_result_that_does_not_fit_its_type_is_refused(
+    result: object, result_type: str | None, said: str, agent: Memory
+) -> None:
+    await agent.start_run(run_id="r1")
+    call = NewToolCall(name="look", arguments={}, result=result, result_type=result_type)
+    with pytest.raises(InvalidInput, match=said):
+        await agent.record_tool_calls("r1", [call])
+    assert (await agent.replay_run("r1")).calls == ()
 
 
 async def test_a_turn_that_was_left_running_is_completed_by_the_next(agent: Memory) -> None:

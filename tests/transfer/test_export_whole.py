@@ -37,6 +37,7 @@ LONGER = GUIDE + "\n\n# Bicycles\n\nThey are lent at the front desk. " + "Bring 
 
 LEFT_OUT = {
     "api_keys": "secret",
+    "sign_ins": "secret",
     "webhooks": "secret",
     "databases": "secret",
     "tombstones": "made with a secret",

@@ -66,7 +66,7 @@ async def test_mem0s_memories_become_facts_of_their_owners(memory: Memory) -> No
     found = await ana.list_items(kinds=["fact"])
     assert {(item.content, item.category) for item in found.items} == {
         ("Prefers green tea", "preferences"),
-        ("Lives in Lisbon", None),
+        ("Lives in Lisbon", "personal"),
     }
     tea = next(item for item in found.items if "tea" in item.content)
     assert (tea.event_time.isoformat(), tea.metadata) == ("2026-01-05T18:00:00+00:00", {"source": "chat"})

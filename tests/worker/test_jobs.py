@@ -183,12 +183,16 @@ async def test_a_worker_leaves_jobs_it_does_not_know_to_others(memory: Memory) -
     }
 
 
-async def test_a_job_of_a_silent_worker_is_resumed_and_given_up_after_its_budget(memory: Memory) -> None:
+@pytest.mark.parametrize("last_heartbeat", ["now() - interval '1 minute'", "now() + interval '2 hours'"])
+async def test_a_job_of_a_silent_worker_is_resumed_and_given_up_after_its_budget(
+    memory: Memory, last_heartbeat: str
+) -> None:
+    """A heartbeat in the future is from before the clock was set back."""
     take = Query(
         "tests.take",
-        "Take every waiting job as a worker that has been silent for a minute.",
-        """WITH dead AS (
-               INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now() - interval '1 minute')
+        "Take every waiting job as a worker that is silent.",
+        f"""WITH dead AS (
+               INSERT INTO procrastinate_workers (last_heartbeat) VALUES ({last_heartbeat})
                RETURNING id)
            UPDATE procrastinate_jobs SET status = 'doing', worker_id = (SELECT id FROM dead)
            WHERE status = 'todo'""",

@@ -24,12 +24,13 @@ from recordari.context.rules.context import (
     checked_budget,
 )
 from recordari.context.rules.context import plan as plan_context
-from recordari.context.rules.rendering import ChatMessage, ContextSection, Section, compose
+from recordari.context.rules.profiles import profile_without
+from recordari.context.rules.rendering import ChatMessage, Composed, ContextSection, Section, compose
 from recordari.context.sources import Base, Fetched, item_of, read_base
-from recordari.core.checks import check_times
+from recordari.core.checks import check_times, checked_content
 from recordari.core.described import DESCRIBED
-from recordari.core.identity import AskedScope, Identity, checked_choice
-from recordari.core.items import KINDS, checked_content
+from recordari.core.identity import AskedScope, Identity, SessionId, checked_choice
+from recordari.core.items import KINDS
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
 from recordari.models.base import fail_open
@@ -46,6 +47,9 @@ RECALLED = tuple(kind for kind, rule in KINDS.items() if rule.in_context)
 MORE_BY_STEPS = 3
 MOST_ROUNDS = 3
 SPLIT_SECONDS = 2.0
+MOST_COMPOSED = 3
+_FACTS = frozenset({SectionName.SHARED, SectionName.LONG_TERM, SectionName.TEMPORAL})
+"""The sections that may show a fact of the profile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +78,8 @@ class Context:
     left: int
     """Tokens of the budget that are free for the results of tools."""
     epoch: int
-    """How often the session was compressed; the profile `stable` changes its beginning only then."""
+    """How often the session was compressed; in the profile `stable` also how often its window began anew. The text of two
+    stable contexts with the same number differs only at the end."""
     degraded: bool
     sections: tuple[ContextSection, ...]
     text: str | None = None
@@ -159,14 +164,8 @@ class _Assembly:
             **base.sections,
             **{name: _fetched(recalled) for name, recalled in recalls.items() if name in plan.shares},
         }
-        composed = compose(
-            {name: _widened(share, name, long_term) for name, share in plan.shares.items()},
-            {name: section.items for name, section in fetched.items()},
-            budget=plan.budget,
-            hint=base.hint,
-            how=self.request.render,
-            count=self.resources.count_tokens,
-        )
+        shares = {name: _widened(share, name, long_term) for name, share in plan.shares.items()}
+        composed = self._composed(plan, shares, {name: section.items for name, section in fetched.items()}, base.hint)
         rendered = composed.rendered
         self._mark("total", started)
         await self._note_use(composed.sections, [*long_term.items, *temporal.items])
@@ -175,13 +174,42 @@ class _Assembly:
             budget=plan.budget,
             tokens=rendered.tokens,
             left=plan.budget - rendered.tokens,
-            epoch=base.epoch,
+            epoch=base.epoch + (base.tail_moves + composed.moves if plan.profile.cache_stable else 0),
             degraded=long_term.degraded or temporal.degraded,
             sections=tuple(section.shown() for section in composed.sections),
             text=rendered.text,
             messages=rendered.messages,
             trace=self._trace(plan, fetched, composed.filled, recalls) if self.request.explain else None,
         )
+
+    def _composed(
+        self,
+        plan: Plan,
+        shares: Mapping[SectionName, SectionBudget],
+        items: Mapping[SectionName, Sequence[ContextItem]],
+        hint: str | None,
+    ) -> Composed:
+        """Compose the context; what another section shows then leaves the profile, so that nothing is shown twice."""
+        for _ in range(MOST_COMPOSED):
+            composed = compose(
+                shares,
+                items,
+                budget=plan.budget,
+                hint=hint,
+                how=self.request.render,
+                count=self.resources.count_tokens,
+                grows=plan.profile.cache_stable,
+                use_all=plan.budget < plan.profile.budget,
+            )
+            shown = [kept.content for section in composed.sections if section.name in _FACTS for kept in section.items]
+            profiles = [
+                replace(item, content=profile_without(item.content, shown))
+                for item in items.get(SectionName.PROFILE, ())
+            ]
+            if profiles == items.get(SectionName.PROFILE, []):
+                break
+            items = {**items, SectionName.PROFILE: [item for item in profiles if item.content]}
+        return composed
 
     def _mark(self, step: str, started: float) -> None:
         self.timings[step] = round((time.perf_counter() - started) * 1000, 3)
@@ -272,8 +300,8 @@ class _Assembly:
             counts_as_use=False,
         )
 
-        async def load() -> RecallAnswer:
-            return await recall.find(self.resources, self.identity, request)
+        async def load(line: Sequence[SessionId]) -> RecallAnswer:
+            return await recall.find(self.resources, self.identity, request, line=line)
 
         answer, is_cached = await self.resources.get(RecallCache).read(
             self.resources.database, self.identity, replace(request, explain=False), load

@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 from recordari.context import storage
 from recordari.context.profiles import NOTHING_KNOWN
 from recordari.context.profiles import profile as read_profile
-from recordari.context.rules.context import ContextItem, Plan, SectionName, cache_stable_tail
+from recordari.context.rules.context import ContextItem, Plan, SectionName
 from recordari.context.storage import ProfileOwner, ProfileRow
 from recordari.core.checks import END
-from recordari.core.identity import Identity
+from recordari.core.identity import Identity, SessionId
 from recordari.core.items import Item, Trust, normalised
 from recordari.db.database import BatchedQuery
 from recordari.kit.resources import Resources
@@ -31,13 +31,14 @@ from recordari.sessions import storage as sessions_storage
 from recordari.sessions.rules.sessions import NoteKind, Session, SessionNote, SessionStatus, may_see
 from recordari.sessions.rules.state import DELEGATED_PREFIX, OwnerKind, StateEntry, StateOwner
 from recordari.sessions.rules.window import HINT, TAIL, Message, Window, window_of
-from recordari.sessions.sessions import MAX_WINDOW_MESSAGES, limit_of
+from recordari.sessions.sessions import MOST_UNSUMMARISED, limit_of
 from recordari.sessions.storage import SessionWithModel
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants.rules import Agent
 
 SHARED_READ = 20
 ACTIVITY_READ = 20
+MOST_IN_TAIL = 200  # messages; a tail has 40 and those of one call
 ACTIVITY_SPAN = timedelta(days=1)
 _OF_SESSION = frozenset({SectionName.SUMMARY, SectionName.WINDOW})
 T = TypeVar("T")
@@ -60,6 +61,8 @@ class Base:
     sections: Mapping[SectionName, Fetched] = field(default_factory=dict)
     hint: str | None = None
     epoch: int = 0
+    tail_moves: int = 0
+    """How often the tail of the session moved without a compression."""
 
 
 async def read_base(
@@ -105,6 +108,7 @@ class _Reader:
         self.predecessor: BatchedQuery[Session | None] | None = None
         self.notes: BatchedQuery[list[SessionNote]] | None = None
         self.messages: BatchedQuery[list[Message]] | None = None
+        self.unsummarised: BatchedQuery[list[Message]] | None = None
         self.epoch_began: BatchedQuery[datetime | None] | None = None
 
     def _ask(self, query: BatchedQuery[T]) -> BatchedQuery[T]:
@@ -153,13 +157,21 @@ class _Reader:
                 self.predecessor = self._ask(sessions_storage.ask_session(session.owned_by, session.continues))
             if session.has_notes(self.now):
                 self.notes = self._ask(sessions_storage.ask_notes(session))
-        if session.status is not SessionStatus.CLOSED and not session.is_idle(self.now):
-            first = session.window_from
-            self.messages = self._ask(
-                sessions_storage.ask_newest_messages(session, first=first, limit=MAX_WINDOW_MESSAGES)
+        is_over = session.status is SessionStatus.CLOSED or session.is_idle(self.now)
+        if SectionName.SUMMARY in self.plan.shares and (is_over or session.continues):
+            unsummarised = session.session_id if is_over else session.continues
+            assert unsummarised is not None
+            self.unsummarised = self._ask(
+                sessions_storage.ask_unsummarised(session.owned_by, unsummarised, limit=MOST_UNSUMMARISED)
             )
+        if not is_over:
+            is_grown = session.epoch > 0 or self.plan.profile.cache_stable
+            first = (session.epoch_from or 1) if is_grown else session.window_from
+            most = MOST_IN_TAIL if is_grown else TAIL
+            self.messages = self._ask(sessions_storage.ask_newest_messages(session, first=first, limit=most))
             if self._waits_for_epoch:
-                self.epoch_began = self._ask(storage.ask_written_at(session, session.epoch_to or 1))
+                began = max(session.epoch_to or 1, session.epoch_from or 1)
+                self.epoch_began = self._ask(storage.ask_written_at(session, began))
 
     async def base(self) -> Base:
         """All answers, as sections."""
@@ -184,6 +196,7 @@ class _Reader:
             sections=self.sections,
             hint=HINT if window is not None and window.state.compressed else None,
             epoch=window.state.epoch if window is not None else 0,
+            tail_moves=self.current.session.tail_moves if self.current is not None and window is not None else 0,
         )
 
     def _add(self, name: SectionName, items: Sequence[ContextItem], missing: str | None = None) -> None:
@@ -220,25 +233,21 @@ class _Reader:
         session = self.current.session
         predecessor = self.predecessor.answer if self.predecessor is not None else None
         notes = self.notes.answer if self.notes is not None else []
-        self._add(SectionName.SUMMARY, _summary_items(session, predecessor, notes))
+        since = self.unsummarised.answer if self.unsummarised is not None else []
+        said_in = (
+            predecessor.session_id if predecessor is not None and self.messages is not None else session.session_id
+        )
+        # Numbered like the other items of the section, and not by position.
+        items = [replace(_message_item(message, said_in), message=None) for message in reversed(since)]
+        self._add(SectionName.SUMMARY, [*_summary_items(session, predecessor, notes), *items])
         if self.messages is None:  # the next message opens a successor with an empty window
             self._add(SectionName.WINDOW, [], "the session is over; its summary is carried over")
             return None
-        window = window_of(session, self.messages.answer, limit=limit_of(self.resources, self.current))
-        messages = self._stable_tail(window) if self.plan.profile.cache_stable else window.active
-        self._add(SectionName.WINDOW, [_message_item(session, message) for message in reversed(messages)])
+        messages = self.messages.answer
+        window = window_of(session, messages, limit=limit_of(self.resources, self.current))
+        shown = messages if self.plan.profile.cache_stable else window.active
+        self._add(SectionName.WINDOW, [_message_item(message, session.session_id) for message in reversed(shown)])
         return window
-
-    def _stable_tail(self, window: Window) -> Sequence[Message]:
-        """The tail with a beginning that rarely moves, by a rough count; the exact budget is applied later."""
-        limit = self.plan.shares[SectionName.WINDOW].tokens if SectionName.WINDOW in self.plan.shares else 0
-        messages = window.active if window.state.compressed else window.messages
-        count = self.resources.count_tokens
-
-        def fits(tail: Sequence[Message]) -> bool:
-            return sum(count(message.content) + 40 for message in tail) <= limit
-
-        return cache_stable_tail(messages, most=TAIL, fits=fits)
 
     def _ask_shared(self, before: datetime) -> BatchedQuery[list[Item]]:
         if self._is_past:
@@ -320,16 +329,16 @@ def _summary_items(session: Session, predecessor: Session | None, notes: Sequenc
     ]
 
 
-def _message_item(session: Session, message: Message) -> ContextItem:
+def _message_item(message: Message, session_id: SessionId) -> ContextItem:
     return ContextItem(
         content=message.content,
-        kind="chat_message",
+        kind=str(message.kind),
         trust=message.trust,
         source_ref=message.message_id or str(message.item_id),
         item_id=message.item_id,
         when=message.event_time,
         who=message.said_by,
-        session_id=session.session_id,
+        session_id=session_id,
         payload_key=message.payload_key,
         message=message,
     )

@@ -39,16 +39,18 @@ SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made
 FROM profiles p WHERE p.tenant_id = %(tenant_id)s AND p.agent_id = %(agent_id)s
 
 -- name: is_due_for_user
--- Whether a user without a profile has facts.
+-- Whether a user without a profile has facts or procedures.
 SELECT NOT EXISTS (SELECT FROM profiles WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s) AND EXISTS (
     SELECT FROM items
-    WHERE tenant_id = %(tenant_id)s AND kind = 'fact' AND scope = 'user' AND user_id = %(user_id)s AND live) AS is_due
+    WHERE tenant_id = %(tenant_id)s AND kind IN ('fact', 'procedure') AND scope = 'user' AND user_id = %(user_id)s
+        AND live) AS is_due
 
 -- name: is_due_for_agent
--- Whether an agent without a profile has facts.
+-- Whether an agent without a profile has facts or procedures.
 SELECT NOT EXISTS (SELECT FROM profiles WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s) AND EXISTS (
     SELECT FROM items
-    WHERE tenant_id = %(tenant_id)s AND kind = 'fact' AND scope = 'agent' AND agent_id = %(agent_id)s AND live) AS is_due
+    WHERE tenant_id = %(tenant_id)s AND kind IN ('fact', 'procedure') AND scope = 'agent' AND agent_id = %(agent_id)s
+        AND live) AS is_due
 
 -- name: find_profiles
 -- Profiles by id.
@@ -57,18 +59,20 @@ SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made
 FROM profiles p WHERE p.tenant_id = %(tenant_id)s AND p.profile_id = ANY(%(profile_ids)s)
 
 -- name: facts_of_user
--- What a user or an agent said about a user: pinned first, then by confidence, then the newest.
-SELECT item_id, content, trust, category, confidence, pinned_at IS NOT NULL AS pinned, valid_at FROM items
-WHERE tenant_id = %(tenant_id)s AND kind = 'fact' AND scope = 'user' AND user_id = %(user_id)s AND live
+-- What a user or an agent said about a user: pinned first, then as stated or extracted, by confidence, the newest.
+SELECT item_id, kind, scope, content, trust, category, confidence, pinned_at IS NOT NULL AS pinned,
+    NOT metadata ? 'extractor' AS stated, valid_at FROM items
+WHERE tenant_id = %(tenant_id)s AND kind IN ('fact', 'procedure') AND scope = 'user' AND user_id = %(user_id)s AND live
     AND trust IN ('user', 'agent')
-ORDER BY pinned_at IS NOT NULL DESC, COALESCE(confidence, 0.9) DESC, valid_at DESC, item_id DESC LIMIT %(limit)s
+ORDER BY pinned_at IS NOT NULL DESC, NOT metadata ? 'extractor' DESC, COALESCE(confidence, 0.9) DESC, valid_at DESC, item_id DESC LIMIT %(limit)s
 
 -- name: facts_of_agent
--- Facts of an agent by a user or an agent: pinned first, then by confidence, then the newest.
-SELECT item_id, content, trust, category, confidence, pinned_at IS NOT NULL AS pinned, valid_at FROM items
-WHERE tenant_id = %(tenant_id)s AND kind = 'fact' AND scope = 'agent' AND agent_id = %(agent_id)s AND live
+-- What a user or an agent said of an agent: pinned first, then as stated or extracted, by confidence, the newest.
+SELECT item_id, kind, scope, content, trust, category, confidence, pinned_at IS NOT NULL AS pinned,
+    NOT metadata ? 'extractor' AS stated, valid_at FROM items
+WHERE tenant_id = %(tenant_id)s AND kind IN ('fact', 'procedure') AND scope = 'agent' AND agent_id = %(agent_id)s AND live
     AND trust IN ('user', 'agent')
-ORDER BY pinned_at IS NOT NULL DESC, COALESCE(confidence, 0.9) DESC, valid_at DESC, item_id DESC LIMIT %(limit)s
+ORDER BY pinned_at IS NOT NULL DESC, NOT metadata ? 'extractor' DESC, COALESCE(confidence, 0.9) DESC, valid_at DESC, item_id DESC LIMIT %(limit)s
 
 -- name: clear_changes
 -- Clear the recorded changes; the profile that is written next contains them.

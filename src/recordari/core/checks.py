@@ -26,6 +26,23 @@ def check_text(field: str, text: str) -> None:
         raise InvalidInput(f"{field} contains half a surrogate pair, which is not valid text", field=field) from None
 
 
+def checked_content(content: str, *, field: str = "content") -> str:
+    """Return the text, or raise `InvalidInput` if it is empty or cannot be stored."""
+    if not isinstance(content, str):
+        raise InvalidInput(f"{field} must be text", field=field)
+    if not content.strip():
+        raise InvalidInput(f"{field} must not be empty", field=field)
+    check_text(field, content)
+    return content
+
+
+def check_label(field: str, text: str, most: int) -> None:
+    """Raise `InvalidInput` for a short text that is empty, too long or cannot be stored."""
+    if not text.strip() or len(text) > most:
+        raise InvalidInput(f"{field} must have 1 to {most} characters", field=field)
+    check_text(field, text)
+
+
 _NOUNS: dict[Any, str] = {
     bool: "true or false",
     int: "a whole number",
@@ -194,3 +211,12 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+TEXT_TYPE = "text/plain; charset=utf-8"
+
+
+def is_readable(media_type: str) -> bool:
+    """Whether bodies of this media type are text, JSON included; others are shown in Base64."""
+    name = media_type.partition(";")[0].strip().casefold()
+    return name.startswith("text/") or name == "application/json" or name.endswith("+json")

@@ -13,7 +13,7 @@ from typing import Any, NewType, TypeVar
 from uuid import UUID, uuid5
 
 from recordari.core.described import DESCRIBED
-from recordari.errors import Forbidden, InvalidInput
+from recordari.errors import Forbidden, InvalidInput, Unauthenticated
 
 TenantId = NewType("TenantId", UUID)
 UserId = NewType("UserId", str)
@@ -181,3 +181,17 @@ def narrowed(
         if bound is not None and requested is not None and bound != requested:
             raise Forbidden(f"this credential is bound to another {noun}")
     return identity.narrowed(user_id=user, agent_id=agent, session_id=session, run_id=run)
+
+
+def require_owner(scope: Scope | AskedScope, identity: Identity, session_id: SessionId | None) -> None:
+    """Raise unless the identity has the id that the scope needs (R1)."""
+    if scope in {AskedScope.USER, AskedScope.HISTORY} and identity.user_id is None:
+        raise Unauthenticated(
+            f"scope {scope} needs a user: use a credential of a person, or name the user (Recordari-User, --user)"
+        )
+    if scope == AskedScope.AGENT and identity.agent_id is None:
+        raise Unauthenticated("scope agent needs an agent: name it (Recordari-Agent, --agent)")
+    if scope == AskedScope.SESSION and session_id is None:
+        raise InvalidInput(
+            "scope session needs a session: name it (session_id, Recordari-Session, --session)", field="session_id"
+        )

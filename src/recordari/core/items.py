@@ -13,11 +13,19 @@ from functools import cache
 from typing import Any, get_type_hints
 from uuid import UUID
 
-from recordari.core.checks import TypeCheck, check_moment, check_text, check_times, check_type, json_text, type_checks
+from recordari.core.checks import (
+    TypeCheck,
+    check_label,
+    check_moment,
+    check_times,
+    check_type,
+    checked_content,
+    json_text,
+    type_checks,
+)
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import (
     AgentId,
-    AskedScope,
     Identity,
     Owner,
     RunId,
@@ -28,15 +36,15 @@ from recordari.core.identity import (
     checked_id,
     optional_choice,
     owned_by,
+    require_owner,
 )
-from recordari.errors import InvalidInput, Unauthenticated
+from recordari.errors import InvalidInput
 
 MAX_CONTENT_BYTES = 16 * 1024  # R5: an item carries a copy of at most 16 KiB
 PREVIEW_BYTES = 2 * 1024
 MAX_SOURCE_REF = 500  # it is in an index, whose entries are bounded
 MAX_LABEL = 1_000
 LABELS = ("speaker", "subject", "predicate", "object", "category")  # short texts beside the content
-_HALF_PAIR = re.compile("[\ud800-\udfff]")
 REDACTED = "[REDACTED]"
 CORROBORATION = 2  # F6: sessions in which a fact is said before it lasts
 COMPARED_FROM = 100  # seed 003 D4: a shorter text is no copy of a protected one; a contract, not a setting
@@ -184,7 +192,7 @@ KINDS: dict[Kind, KindRule] = {
     ),
     Kind.PROCEDURE: KindRule(
         typology=Typology.PROCEDURAL,
-        default_scope=Scope.AGENT,
+        default_scope=Scope.USER,  # what was learnt of a user is that user's
         scopes=_LASTING,
         default_tier=Tier.PERSISTENT,
         tiers=frozenset({Tier.SESSION, Tier.PERSISTENT}),
@@ -310,7 +318,8 @@ class Prepared:
     object: str | None
     confidence: float | None
     category: str | None
-    payload: str | None
+    payload: bytes | None
+    payload_type: str | None = None
     payload_key: str | None
     metadata: dict[str, Any]
 
@@ -323,6 +332,7 @@ class Prepared:
 READ_COLUMNS = tuple(column.name for column in fields(Item))
 """The columns of an item that queries return; SQL files write `{item_columns}`."""
 
+_OF_PAYLOADS = {"payload", "payload_type"}
 _OTHER_TYPES = {
     "content_hash": "bytea",
     "event_time": "timestamptz",
@@ -332,7 +342,7 @@ _OTHER_TYPES = {
 }
 WRITTEN_COLUMNS = (
     {"item_id": "uuid"}
-    | {column.name: _OTHER_TYPES.get(column.name, "text") for column in fields(Prepared) if column.name != "payload"}
+    | {each.name: _OTHER_TYPES.get(each.name, "text") for each in fields(Prepared) if each.name not in _OF_PAYLOADS}
     | {"source_id": "uuid", "thread": "text", "masked": "jsonb"}
     | {"tsv": "tsvector", "terms": "bytea", "tokens": "bytea", "traits": "smallint"}
 )
@@ -382,7 +392,7 @@ def prepared(new: NewItem, identity: Identity, *, now: datetime, is_admin: bool)
         object=new.object,
         confidence=new.confidence,
         category=new.category,
-        payload=payload,
+        payload=None if payload is None else payload.encode(),
         payload_key=payload_key(owner, new.kind, source_ref) if payload is not None else None,
         metadata=new.metadata,
     )
@@ -395,7 +405,7 @@ def _checked(new: NewItem) -> NewItem:
     for name in ("source_ref", *LABELS):
         text = getattr(new, name)
         if text is not None:
-            _check_label(name, text, MAX_SOURCE_REF if name == "source_ref" else MAX_LABEL)
+            check_label(name, text, MAX_SOURCE_REF if name == "source_ref" else MAX_LABEL)
     json_text(new.metadata, field="metadata")
     return replace(
         new,
@@ -410,13 +420,6 @@ def _checked(new: NewItem) -> NewItem:
 @cache
 def _type_checks() -> dict[str, TypeCheck]:
     return type_checks(get_type_hints(NewItem))
-
-
-def _check_label(field: str, text: str, most: int) -> None:
-    if not text.strip() or len(text) > most:
-        raise InvalidInput(f"{field} must have 1 to {most} characters", field=field)
-    if "\x00" in text or _HALF_PAIR.search(text) is not None:
-        raise InvalidInput(f"{field} must be text without U+0000 and without half surrogate pairs", field=field)
 
 
 def _content_hash(kind: Kind, content: str) -> bytes:
@@ -436,30 +439,6 @@ def _check_combination(kind: Kind, rule: KindRule, scope: Scope, tier: Tier) -> 
         if value not in allowed:
             choices = ", ".join(sorted(allowed))
             raise InvalidInput(f"items of kind {kind} cannot have the {noun} {value}; use one of {choices}", field=noun)
-
-
-def require_owner(scope: Scope | AskedScope, identity: Identity, session_id: SessionId | None) -> None:
-    """Raise unless the identity has the id that the scope needs (R1)."""
-    if scope in {AskedScope.USER, AskedScope.HISTORY} and identity.user_id is None:
-        raise Unauthenticated(
-            f"scope {scope} needs a user: use a credential of a person, or name the user (Recordari-User, --user)"
-        )
-    if scope == AskedScope.AGENT and identity.agent_id is None:
-        raise Unauthenticated("scope agent needs an agent: name it (Recordari-Agent, --agent)")
-    if scope == AskedScope.SESSION and session_id is None:
-        raise InvalidInput(
-            "scope session needs a session: name it (session_id, Recordari-Session, --session)", field="session_id"
-        )
-
-
-def checked_content(content: str, *, field: str = "content") -> str:
-    """Return the text, or raise `InvalidInput` if it is empty or cannot be stored."""
-    if not isinstance(content, str):
-        raise InvalidInput(f"{field} must be text", field=field)
-    if not content.strip():
-        raise InvalidInput(f"{field} must not be empty", field=field)
-    check_text(field, content)
-    return content
 
 
 def elided(content: str) -> tuple[str, str | None]:

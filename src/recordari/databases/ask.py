@@ -20,7 +20,7 @@ from recordari.core.telemetry import measured, outcome_of
 from recordari.databases import storage
 from recordari.databases.reader import read
 from recordari.databases.registry import NO_SUCH_DATABASE, allowed_targets, open_dsn
-from recordari.databases.rules.databases import ConnectedDatabase, DataAnswer, schema_text
+from recordari.databases.rules.databases import ConnectedDatabase, DataAnswer, schema_text, tables_text
 from recordari.databases.rules.readonly_sql import check
 from recordari.databases.targets import Target, checked, read_target
 from recordari.db import audit
@@ -29,6 +29,7 @@ from recordari.kit.resources import Resources
 from recordari.models.language import LanguageModel, fenced
 
 MAX_QUESTION = 4000
+MAX_TABLES_TEXT = 8_000  # characters of an error
 MOST_OPEN = 4  # questions of a tenant in this process
 ATTEMPTS = 2  # of a model: the second one knows why the first was refused
 BY_CALLER = "caller"
@@ -59,8 +60,9 @@ async def query_data(
     writer = resources.find(SqlWriter)
     if question is not None and writer is None:
         raise InvalidInput(
-            "questions need a language model: set RECORDARI_LLM_PROVIDER and RECORDARI_LLM_MODEL "
-            "(and RECORDARI_LLM_URL or RECORDARI_LLM_API_KEY), or give sql",
+            "questions in plain words need a language model on the server (RECORDARI_LLM_PROVIDER, RECORDARI_LLM_MODEL). "
+            f"Give sql instead: one SELECT for {connected.engine.label} over these tables:\n"
+            f"{tables_text(connected)[:MAX_TABLES_TEXT]}",
             field="question",
         )
     with resources.get(QueryPlaces).held(identity.tenant_id):

@@ -2,8 +2,7 @@
 
 `transaction(identity)` is the way to tenant data; `execute`, `pipeline` and `read_batch` are whole transactions in one
 round trip. Each first sets `app.tenant_id` and `app.user_id`, which row-level security reads, until it ends. Without a user
-nothing of any user is there. Who acts for all users of a tenant (`Identity.spans_users`) does so under a role of its own,
-which the transaction takes when it begins.
+no user's row is visible. `Identity.spans_users` (all users of a tenant) takes a role of its own when the transaction begins.
 """
 
 from __future__ import annotations
@@ -221,8 +220,8 @@ class Database:
         following: Callable[[], Iterable[Part]],
         *,
         thread: str | None = None,
-    ) -> list[tuple[Any, ...]]:
-        """The same for several queries that write, of which the last answers; `following` prepares while the first runs.
+    ) -> list[list[tuple[Any, ...]]]:
+        """The same for several queries that write, with the rows of each; `following` prepares while the first runs.
 
         The queries must be idempotent: they are sent again when a connection is lost, although they may have committed.
         With `thread`, no other transaction writes to that thread before the commit.
@@ -233,8 +232,8 @@ class Database:
             return ((part, with_bound(bound, values)) for part, values in following())
 
         ready = [bind(identity, thread), (query, with_bound(bound, parameters))]
-        connection, answers = await self._round_trip(ready, more, role=role_of(identity))
-        return rows_of(connection, answers[-1])
+        connection, (_, *answers) = await self._round_trip(ready, more, role=role_of(identity))
+        return [rows_of(connection, answer) for answer in answers]
 
     async def read_batch(self, identity: Identity, batch: Sequence[BatchedQuery[Any]]) -> None:
         """Send queries that only read in one round trip, as a transaction of their own; each then has its answer."""
@@ -371,7 +370,8 @@ def role_of(identity: Identity) -> str | None:
 
 
 async def _roll_back(connection: Connection) -> None:
-    if connection.closed:
+    # After a pipeline that failed the server has rolled back by itself, and what was prepared is still there.
+    if connection.closed or connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
         return
     try:
         await connection.rollback()

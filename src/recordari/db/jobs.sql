@@ -48,7 +48,9 @@ WITH stalled AS (
         SELECT d.id FROM procrastinate_jobs d
         WHERE d.status = 'doing' AND NOT EXISTS (
             SELECT FROM procrastinate_workers w
-            WHERE w.id = d.worker_id AND w.last_heartbeat >= now() - %(silence)s::interval)
+            -- A heartbeat in the future is one from before the clock was set back.
+            WHERE w.id = d.worker_id
+                AND w.last_heartbeat BETWEEN now() - %(silence)s::interval AND now() + %(silence)s::interval)
         FOR UPDATE SKIP LOCKED)
 ), resumed AS (
     UPDATE procrastinate_jobs j SET

@@ -118,6 +118,11 @@ def _batches(topic: str, leased: Sequence[Mapping[str, Any]]) -> list[Batch]:
     return batches
 
 
+async def make_due(rows: QueueTransaction, *, longest: timedelta) -> None:
+    """Make entries due that are put off for more than `longest`, because the clock was set back since."""
+    await rows.run(queries.make_due, longest=longest)
+
+
 async def renew(rows: QueueTransaction, batches: Sequence[Batch], *, lease: timedelta) -> None:
     """Extend the leases of entries in work."""
     await rows.run(queries.commit_later)

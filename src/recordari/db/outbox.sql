@@ -75,6 +75,10 @@ WHERE outbox_id IN (
     WHERE topic = %(topic)s AND parked_at IS NULL AND attempts > 0 AND attempts >= %(budget)s AND not_before <= now()
     FOR UPDATE SKIP LOCKED)
 
+-- name: make_due
+-- What is put off for longer than anything ever is was written before the clock was set back: it is due now.
+UPDATE outbox SET not_before = now() WHERE parked_at IS NULL AND not_before > now() + %(longest)s::interval
+
 -- name: renew_leases
 -- Extend the leases of rows in work.
 UPDATE outbox SET not_before = now() + %(lease)s::interval

@@ -76,7 +76,7 @@ def _send(
     if name not in _PREPARED.setdefault(connection, set()) and name not in sent:
         pgconn.send_prepare(name.encode(), statement.encode())
         sent.append(name)
-    pgconn.send_query_prepared(name.encode(), values, formats)
+    pgconn.send_query_prepared(name.encode(), values, formats, _BINARY if query.binary else _TEXT)
     sent.append(None)
 
 

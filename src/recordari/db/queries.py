@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -30,13 +30,15 @@ class Query:
     name: str
     purpose: str
     sql: str
+    binary: bool = False
+    """Whether its rows come in binary form, which is faster to read."""
 
     def filled(self, **fragments: str | int) -> Query:
         """The same query with its `{placeholders}` replaced by our own fragments or by whole numbers."""
         text: str = self.sql
         for name, fragment in fragments.items():
             text = text.replace(f"{{{name}}}", str(fragment))
-        return Query(self.name, self.purpose, text)
+        return replace(self, sql=text)
 
     @property
     def numbered(self) -> tuple[str, tuple[str, ...]]:

@@ -16,8 +16,7 @@ from uuid import UUID
 
 from recordari.core.checks import check_text
 from recordari.core.described import DESCRIBED
-from recordari.core.identity import Identity, Scope, optional_choice
-from recordari.core.items import require_owner
+from recordari.core.identity import Identity, Scope, optional_choice, require_owner
 from recordari.errors import InvalidInput
 
 MAX_VALUE_BYTES = 1024 * 1024

@@ -1,4 +1,4 @@
-"""`recordari facts`: list, history, edit, invalidate, restore, rulings, undo, pin, unpin, feedback, provenance."""
+"""`recordari facts`: list, preview, history, edit, invalidate, restore, rulings, undo, pin, unpin, feedback, provenance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from recordari.core.identity import Scope
 from recordari.core.items import Item, Kind
-from recordari.facts import curate, rulings
+from recordari.facts import curate, extract, rulings
 from recordari.facts.curate import ItemState
 from recordari.facts.rules.claims import Opinion
 from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, ItemId, Limit, Reason, Tenant, User, ask
@@ -54,6 +54,29 @@ def list_all(
         Table([_row(item) for item in page.items], empty="there are no such facts"),
         Hint(f"there are more: --before {page.next_before}") if page.next_before is not None else None,
     )
+
+
+@facts_commands.command("preview")
+def preview_facts(
+    text: Annotated[str, typer.Argument(help="The text to learn from.")],
+    *,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    agent: Agent = None,
+    speaker: Annotated[str | None, typer.Option(help="Who says it.")] = None,
+    never: Annotated[list[str] | None, typer.Option(help="Try a topic that is never kept; repeatable.")] = None,
+) -> Answer:
+    """Show what would be learnt from a text. Nothing is kept."""
+    found = ask(
+        lambda caller: extract.preview_facts(
+            *caller, text, speaker=speaker, agent_id=agent, learning={"never": never} if never else None
+        ),
+        tenant,
+    )
+    rows = [
+        {"fact": fact.content, "category": fact.category, "kept": "no: " + fact.refused if fact.refused else "yes"}
+        for fact in found
+    ]
+    return Answer(found, Table(rows, empty="nothing would be learnt from this text"))
 
 
 @facts_commands.command()

@@ -48,11 +48,13 @@ class ItemPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """The sources of an item, its trend, and its feedback."""
+    """The sources of an item, what rests on it, its trend, and its feedback."""
 
     __pydantic_config__ = DESCRIBED
 
     sources: tuple[EvidenceSource, ...]
+    led_to: tuple[UUID, ...]
+    """The items that rest on it."""
     trend: Trend
     useful: int
     wrong: int
@@ -189,13 +191,20 @@ async def give_feedback(
 
 
 async def item_provenance(resources: Resources, identity: Identity, item_id: UUID) -> Provenance:
-    """The sources of an item, its trend, and its feedback."""
+    """The sources of an item, what rests on it, its trend, and its feedback."""
     item = await get_item(resources, identity, item_id)
     async with resources.database.transaction(identity) as tx:
         sources = await storage.sources_of(tx, item_id)
+        led_to = await storage.led_to(tx, item_id)
         useful, wrong = await storage.count_feedback(tx, item_id)
     times = [source.event_time for source in sources] or [item.event_time]
-    return Provenance(sources=tuple(sources), trend=trend_of(times, now=resources.clock()), useful=useful, wrong=wrong)
+    return Provenance(
+        sources=tuple(sources),
+        led_to=tuple(led_to),
+        trend=trend_of(times, now=resources.clock()),
+        useful=useful,
+        wrong=wrong,
+    )
 
 
 async def _get_changeable(resources: Resources, identity: Identity, item_id: UUID) -> Item:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Scope
 from recordari.core.items import CORROBORATION, Item, Kind, NewItem, Tier, Trust
 from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
+from recordari.errors import InvalidInput
 from recordari.facts import storage
 from recordari.facts.copies import without_copies
 from recordari.facts.language import LLM
 from recordari.facts.rules.extraction import ExtractedFact, facts_in
+from recordari.facts.rules.learning import SETTING, Learning, learning_of
 from recordari.facts.storage import Link
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
@@ -38,9 +43,10 @@ async def extract(resources: Resources, identity: Identity, batch: Batch) -> Non
     """Take facts from the messages of a batch, once for each message."""
     async with resources.database.transaction(identity) as tx:
         tenant = await tenants_storage.find_tenant(tx)
-        trusts = _TRUSTS[extraction_of(tenant.settings if tenant is not None else {})]
+        settings = tenant.settings if tenant is not None else {}
+        trusts = _TRUSTS[extraction_of(settings)]
         sources = await storage.sources_to_extract(tx, batch.refs, trusts) if trusts else []
-    facts = [(row, source) for source in sources for row in await _rows(resources, identity, source)]
+    facts = [(row, source) for source in sources for row in await _rows(resources, identity, source, settings)]
     async with resources.database.transaction(identity) as tx:
         changed = await _save(tx, facts) if facts else []
         await storage.mark_extracted(tx, sorted({source.item_id for _, source in facts}), resources.clock())
@@ -49,22 +55,85 @@ async def extract(resources: Resources, identity: Identity, batch: Batch) -> Non
         resources.wake(EMBED_TOPIC)
 
 
-async def _rows(resources: Resources, identity: Identity, source: Item) -> Sequence[Row]:
+async def _rows(resources: Resources, identity: Identity, source: Item, settings: Mapping[str, Any]) -> Sequence[Row]:
     """The facts of one message; they belong to its owner."""
+    learning = learning_of(settings.get(SETTING), source.agent_id)
+    extracted, extractor = await _extracted(
+        resources, source.content, speaker=source.speaker, at=source.event_time, learning=learning
+    )
+    kept = [fact for fact in extracted if learning.refused(fact) is None]
+    if not kept:
+        return []
+    news = [_new_fact(fact, source, extractor) for fact in kept]
+    return (await make_ready(resources, owner_of(identity, source), news)).rows
+
+
+async def _extracted(
+    resources: Resources, text: str, *, speaker: str | None, at: datetime | None, learning: Learning
+) -> tuple[Sequence[ExtractedFact], str]:
+    """The facts of a text, and the name of what took them: the model, or the rules where it fails."""
     nothing: Sequence[ExtractedFact] = ()
     extracted, ran = await fail_open(
         "extract",
-        lambda: resources.get(LLM).extract(source.content, speaker=source.speaker),
+        lambda: resources.get(LLM).extract(text, speaker=speaker, at=at, learning=learning),
         fallback=nothing,
         seconds=EXTRACT_SECONDS,
     )
-    if not ran:
-        extracted = facts_in(source.content, speaker=source.speaker)
-    if not extracted:
-        return []
-    extractor = resources.get(LLM).name if ran else "offline"
-    news = [_new_fact(fact, source, extractor) for fact in extracted]
-    return (await make_ready(resources, owner_of(identity, source), news)).rows
+    if ran:
+        return extracted, resources.get(LLM).name
+    return [learning.categorised(fact) for fact in facts_in(text, speaker=speaker, at=at)], "offline"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewedFact:
+    """A fact that a text would give."""
+
+    __pydantic_config__ = DESCRIBED
+
+    content: str
+    category: str
+    confidence: float
+    subject: str | None
+    predicate: str | None
+    object: str | None
+    refused: str | None
+    """The topic for which it would not be kept."""
+    extractor: str
+    """The language model, or `offline` for the rules."""
+
+
+async def preview_facts(
+    resources: Resources,
+    identity: Identity,
+    text: str,
+    *,
+    speaker: str | None = None,
+    event_time: datetime | None = None,
+    agent_id: str | None = None,
+    learning: Mapping[str, Any] | None = None,
+) -> list[PreviewedFact]:
+    """What would be learnt from a text; nothing is kept. `learning` are settings to try instead of the tenant's."""
+    if not text.strip():
+        raise InvalidInput("give a text to learn from")
+    async with resources.database.transaction(identity) as tx:
+        tenant = await tenants_storage.find_tenant(tx)
+    setting = learning if learning is not None or tenant is None else tenant.settings.get(SETTING)
+    wanted = learning_of(setting, agent_id or identity.agent_id)
+    at = event_time or resources.clock()
+    extracted, extractor = await _extracted(resources, text, speaker=speaker, at=at, learning=wanted)
+    return [
+        PreviewedFact(
+            content=fact.content,
+            category=str(fact.category),
+            confidence=fact.confidence,
+            subject=fact.subject,
+            predicate=fact.predicate,
+            object=fact.object,
+            refused=wanted.refused(fact),
+            extractor=extractor,
+        )
+        for fact in extracted
+    ]
 
 
 def owner_of(identity: Identity, row: Item) -> Identity:

@@ -12,8 +12,9 @@ from recordari.core.checks import MAX_REASON
 from recordari.core.identity import Role, Scope
 from recordari.core.items import MAX_LABEL, Item, Kind, Trust
 from recordari.errors import NotFound
-from recordari.facts import curate, rulings
+from recordari.facts import curate, extract, rulings
 from recordari.facts.curate import ItemState, Provenance
+from recordari.facts.extract import PreviewedFact
 from recordari.facts.rules.claims import Opinion
 from recordari.facts.rules.conflict import PastRuling
 from recordari.kit.problems import Problem
@@ -88,6 +89,26 @@ class FeedbackRequest(Strict):
     reason: Reason
 
 
+class PreviewRequest(Strict):
+    """A text, and the settings to try on it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"text": "I live in Lund and take aspirin", "speaker": "Ana", "learning": {"never": ["aspirin"]}}
+            ]
+        }
+    )
+
+    text: str = Field(min_length=1)
+    speaker: str | None = Field(default=None, max_length=MAX_LABEL, description="Who says it.")
+    event_time: AwareDatetime | None = Field(default=None, strict=False, description="When; now, if left out.")
+    agent_id: str | None = Field(default=None, max_length=MAX_LABEL, description="Whose settings of an agent count.")
+    learning: dict[str, Any] | None = Field(
+        default=None, description="The setting `learning` to try; the tenant's, if left out."
+    )
+
+
 class ConfidenceShown(BaseModel):
     confidence: float
 
@@ -143,7 +164,7 @@ async def item_history(caller: AdminCaller, item_id: UUID) -> list[Item]:
 
 @router.get("/{item_id}/provenance", operation_id="item_provenance")
 async def item_provenance(caller: AgentCaller, item_id: UUID) -> Provenance:
-    """The sources of an item, its trend, and its feedback."""
+    """The sources of an item, what rests on it, its trend, and its feedback."""
     return await curate.item_provenance(*caller, item_id)
 
 
@@ -182,6 +203,15 @@ async def pin_item(caller: AgentCaller, item_id: UUID, request: PinRequest | Non
 async def give_feedback(caller: AgentCaller, item_id: UUID, body: FeedbackRequest) -> ConfidenceShown:
     """Rate an item as useful or wrong; each person has one vote."""
     return ConfidenceShown(confidence=await curate.give_feedback(*caller, item_id, **dict(body)))
+
+
+facts_router = APIRouter(prefix="/v1/facts", tags=["items"], responses=PROBLEMS)
+
+
+@facts_router.post("/preview", operation_id="preview_facts")
+async def preview_facts(caller: AgentCaller, request: PreviewRequest) -> list[PreviewedFact]:
+    """What would be learnt from a text; nothing is kept."""
+    return await extract.preview_facts(*caller, **dict(request))
 
 
 rulings_router = APIRouter(prefix="/v1/rulings", tags=["items"], responses=PROBLEMS)

@@ -146,6 +146,11 @@ async def sources_of(tx: Transaction, item_id: UUID) -> list[EvidenceSource]:
     return await tx.all(queries.sources_of, EvidenceSource, item_id=item_id, limit=MOST_SOURCES)
 
 
+async def led_to(tx: Transaction, item_id: UUID) -> list[UUID]:
+    rows = await tx.dicts(queries.led_to, item_id=item_id, limit=MOST_SOURCES)
+    return [row["item_id"] for row in rows]
+
+
 async def derived_from(tx: Transaction, item_ids: Sequence[UUID]) -> list[Derived]:
     return await tx.all(queries.derived_from, Derived, item_ids=list(item_ids))
 

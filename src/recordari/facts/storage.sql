@@ -41,16 +41,16 @@ WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND kind IN ('fa
 ORDER BY valid_at, item_id
 
 -- name: near_facts
--- Facts of the same kind and owner that hold, archived ones too, and are near in meaning, or have the same subject and predicate.
+-- Facts and procedures of the same owner that hold, archived too, and are near in meaning, or have one subject and predicate.
 WITH mine AS (
-    SELECT kind, scope, user_id, agent_id, subject, predicate FROM items
+    SELECT scope, user_id, agent_id, subject, predicate FROM items
     WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
 ), near AS (
     SELECT n.item_id FROM vectors m
     CROSS JOIN LATERAL (
         SELECT v.item_id, v.embedding <=> m.embedding AS distance FROM vectors v
         WHERE v.tenant_id = %(tenant_id)s AND v.model_id = m.model_id AND v.live
-            AND v.owner COLLATE "C" = m.owner AND v.kind = m.kind
+            AND v.owner COLLATE "C" = m.owner AND v.kind IN ('fact', 'procedure')
             AND v.item_id <> m.item_id
         ORDER BY distance LIMIT %(most)s
     ) n
@@ -58,7 +58,7 @@ WITH mine AS (
         AND n.distance < %(distance)s
 ), claimed AS (
     SELECT i.item_id FROM items i JOIN mine m ON i.subject = m.subject AND i.predicate = m.predicate
-    WHERE i.tenant_id = %(tenant_id)s AND i.item_id <> %(item_id)s AND i.kind = m.kind AND i.scope = m.scope
+    WHERE i.tenant_id = %(tenant_id)s AND i.item_id <> %(item_id)s AND i.kind IN ('fact', 'procedure') AND i.scope = m.scope
         AND i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
         AND (i.scope = 'tenant' OR (i.scope = 'user' AND i.user_id = m.user_id)
             OR (i.scope = 'agent' AND i.agent_id = m.agent_id))
@@ -162,6 +162,11 @@ SELECT e.source_item_id AS item_id, e.event_time, i.session_id
 FROM evidence e JOIN items i ON i.tenant_id = e.tenant_id AND i.item_id = e.source_item_id
 WHERE e.tenant_id = %(tenant_id)s AND e.item_id = %(item_id)s
 ORDER BY e.event_time, e.source_item_id LIMIT %(limit)s
+
+-- name: led_to
+-- The items that rest directly on an item, newest first.
+SELECT item_id FROM evidence WHERE tenant_id = %(tenant_id)s AND source_item_id = %(item_id)s
+ORDER BY item_id DESC LIMIT %(limit)s
 
 -- name: derived_from
 -- Every item that rests on these, directly or by others in between, and whether on these alone.

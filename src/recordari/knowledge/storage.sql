@@ -152,9 +152,13 @@ WHERE tenant_id = %(tenant_id)s AND name > %(after)s ORDER BY name LIMIT %(limit
 
 -- name: list_entries
 -- The knowledge map's columns of every source and connected database.
-SELECT name, kind, description, tool, documents FROM sources WHERE tenant_id = %(tenant_id)s
+SELECT name, kind, description, tool, documents, '{}'::text[] AS tables FROM sources WHERE tenant_id = %(tenant_id)s
 UNION ALL
-SELECT d.name, 'database', d.description, NULL, 0 FROM databases d
+SELECT d.name, 'database', d.description, NULL, 0, ARRAY(
+    SELECT format('%%s(%%s)', t ->> 'name', (
+        SELECT string_agg(c ->> 'name', ', ' ORDER BY place) FROM jsonb_array_elements(t -> 'columns') WITH ORDINALITY u (c, place)))
+    FROM jsonb_array_elements(d.schema) t LIMIT 50)
+FROM databases d
 WHERE d.tenant_id = %(tenant_id)s AND NOT EXISTS (
     SELECT FROM sources s WHERE s.tenant_id = d.tenant_id AND s.name = d.name)
 ORDER BY name LIMIT 1000

@@ -10,10 +10,10 @@ from uuid import UUID
 import typer
 
 from recordari.kit.commands import DEVELOPMENT_TENANT, Limit, Reason, Tenant, ask
-from recordari.kit.output import Answer, Commands, Record, Table, record
+from recordari.kit.output import Answer, Commands, Hint, Record, Table, counted, record
 from recordari.learning import proposals, workflows
-from recordari.learning.rules.proposals import ProposalKind, ProposalStatus
-from recordari.learning.rules.workflows import Choice, Workflow
+from recordari.learning.rules.proposals import Proposal, ProposalItem, ProposalKind, ProposalStatus
+from recordari.learning.rules.workflows import WIDTH, Choice, Workflow, drawn
 from recordari.learning.workflows import Rewarded, SavedWorkflow
 
 proposals_commands = Commands()
@@ -37,32 +37,61 @@ def list_all(
 ) -> Answer:
     """List proposals, newest first."""
     page = ask(lambda caller: proposals.list_proposals(*caller, status=status, kind=kind, limit=limit), tenant)
-    rows = [{**record(proposal), "item_ids": " ".join(map(str, proposal.item_ids))} for proposal in page]
+    rows = [
+        {
+            "proposal_id": proposal.proposal_id,
+            "kind": proposal.kind,
+            "why": proposal.explanation,
+            "ends": "; ".join(_text(item) for item in proposal.items if item.ends),
+            "stays": "; ".join(_text(item) for item in proposal.items if not item.ends),
+            "proposed_at": proposal.proposed_at,
+        }
+        for proposal in page
+    ]
     return Answer(page, Table(rows, empty=f"no proposal is {status}; `recordari proposals review` starts a review"))
 
 
+def _text(item: ProposalItem) -> str:
+    return item.content if item.content is not None else f"{item.item_id} (erased)"
+
+
+def _shown(proposal: Proposal) -> Answer:
+    """A proposal for a person: the decision, then each item with its text and its sources."""
+    head = {
+        name: value for name, value in record(proposal).items() if name not in {"items", "item_ids", "successor_id"}
+    }
+    lines = []
+    for item in proposal.items:
+        lines.append(f"{'ends ' if item.ends else 'stays'}  {item.item_id}  {_text(item)}")
+        lines.extend(
+            f"       from {source.item_id} ({source.event_time:%Y-%m-%d}): {source.content or 'erased'}"
+            for source in item.sources
+        )
+    return Answer(proposal, Record(head), *lines)
+
+
 @proposals_commands.command()
-def show(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Record:
+def show(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
     """Show one proposal."""
-    return Record(ask(lambda caller: proposals.get_proposal(*caller, proposal_id), tenant))
+    return _shown(ask(lambda caller: proposals.get_proposal(*caller, proposal_id), tenant))
 
 
 @proposals_commands.command()
-def accept(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None) -> Record:
+def accept(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None) -> Answer:
     """Carry out a proposal."""
-    return Record(ask(lambda caller: proposals.accept_proposal(*caller, proposal_id, reason=reason), tenant))
+    return _shown(ask(lambda caller: proposals.accept_proposal(*caller, proposal_id, reason=reason), tenant))
 
 
 @proposals_commands.command()
-def reject(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None) -> Record:
+def reject(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None) -> Answer:
     """Reject a proposal; the same is not proposed again."""
-    return Record(ask(lambda caller: proposals.reject_proposal(*caller, proposal_id, reason=reason), tenant))
+    return _shown(ask(lambda caller: proposals.reject_proposal(*caller, proposal_id, reason=reason), tenant))
 
 
 @proposals_commands.command()
-def undo(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None) -> Record:
+def undo(proposal_id: ProposalId, *, tenant: Tenant = DEVELOPMENT_TENANT, reason: Reason = None) -> Answer:
     """Undo an accepted proposal."""
-    return Record(ask(lambda caller: proposals.undo_proposal(*caller, proposal_id, reason=reason), tenant))
+    return _shown(ask(lambda caller: proposals.undo_proposal(*caller, proposal_id, reason=reason), tenant))
 
 
 @proposals_commands.command()
@@ -156,6 +185,26 @@ def retire(
 ) -> Record:
     """Never choose a version again; it stays readable."""
     return Record(ask(lambda caller: workflows.retire_workflow(*caller, workflow_id, reason=reason), tenant))
+
+
+@workflows_commands.command()
+def plot(agent_type: AgentType, task_type: TaskType, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
+    """Plot what is believed of each active workflow of a task: how likely each worth from 0 to 1 is."""
+    active = ask(lambda caller: workflows.active_workflows(*caller, agent_type, task_type), tenant)
+    if not active:
+        return Answer(active, Hint("there is no active workflow for this task; `recordari workflows save` keeps one"))
+    lines: list[str] = []
+    for workflow, curve in zip(active, drawn([each.posterior for each in active]), strict=True):
+        low, high = workflow.posterior.interval()
+        named = f"{workflow.name}, version {workflow.version}: {counted(workflow.rewards, 'reward')}"
+        lines += [
+            f"{named}, mean {workflow.posterior.mean:.2f}, 95 % between {low:.2f} and {high:.2f}",
+            *(f"  │{line}" for line in curve),
+            f"  └{'─' * WIDTH}",
+        ]
+    lines.append(f"   0{'worth':^{WIDTH - 2}}1")
+    data = [{**record(each), "mean": each.posterior.mean, "interval": each.posterior.interval()} for each in active]
+    return Answer(data, *lines)
 
 
 def _table(page: Sequence[Workflow]) -> Answer:

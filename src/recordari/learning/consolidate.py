@@ -1,8 +1,9 @@
 """Consolidation: learn from closed sessions, and archive the episodes behind the lessons (P3). An hourly job.
 
-The summary of a session becomes persistent. A person's wishes and an agent's ways of working become procedures that link
-to their sources, and the episodes behind them leave recall. Text of tools, documents and strangers teaches nothing. A
-session is marked in the transaction that saves its results, so it is consolidated once.
+The summary of a session becomes persistent, and what an agent did there is summarised. A person's wishes and an agent's ways
+of working become procedures that link to their sources, and the episodes behind them leave recall. A wish that the person takes
+back ends. Text of tools, documents and strangers teaches nothing. A session is marked in the transaction that saves its
+results, so it is consolidated once.
 """
 
 from __future__ import annotations
@@ -22,10 +23,20 @@ from recordari.db import audit
 from recordari.db.database import Transaction
 from recordari.errors import Conflict, RecordariError
 from recordari.facts import storage as facts_storage
+from recordari.facts.rules.extraction import Category
 from recordari.facts.storage import Link
 from recordari.kit.resources import Resources
 from recordari.learning import storage
-from recordari.learning.rules.patterns import MOST_PATTERNS, Observed, Pattern, pattern_ref, patterns_in, trusted
+from recordari.learning.rules.patterns import (
+    MOST_PATTERNS,
+    Observed,
+    Pattern,
+    pattern_ref,
+    patterns_in,
+    takes_back,
+    trusted,
+)
+from recordari.learning.rules.work import work_summary
 from recordari.learning.storage import Closed, Due
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
@@ -45,6 +56,8 @@ ENDED_FOR = timedelta(hours=1)  # T3: by then the last messages are embedded and
 PAGE = 100
 MOST_OBSERVED = 2_000
 MOST_EARLIER = 500
+MOST_RUNS = 20  # of a session, in the summary of its work
+MOST_WISHES = 500
 DISTIL_SECONDS = 60.0
 TRIES = 3
 MOST_VERSIONS = 9  # times that a pattern may hold again
@@ -63,8 +76,12 @@ class Consolidated:
     """Older procedures that they superseded."""
     archived: int = 0
     """Episodes that left recall, because a procedure rests on them."""
+    withdrawn: int = 0
+    """Wishes that the person took back."""
     summaries: int = 0
     """Summaries that became persistent."""
+    work: UUID | None = None
+    """The summary of what the agent did, if it did enough."""
     facts: int = 0
     """Corroborated facts that became persistent."""
     was_new: bool = True
@@ -79,6 +96,12 @@ class _Learned:
     ready: Ready
     source_times: dict[UUID, datetime]
     distiller: str
+    said: tuple[Observed, ...] = ()
+    """What the person said."""
+    work: Ready | None = None
+    """The summary of what the agent did."""
+    done: tuple[UUID, ...] = ()
+    """The episodes that it summarises."""
 
 
 async def consolidate_session(resources: Resources, identity: Identity, session_id: str) -> Consolidated:
@@ -143,6 +166,7 @@ async def _learn(resources: Resources, identity: Identity, session_ref: UUID) ->
             return None
         observed = await storage.list_observed(tx, closed, limit=MOST_OBSERVED)
         earlier = await storage.list_earlier(tx, closed, limit=MOST_EARLIER) if closed.agent_id else []
+        runs = await storage.list_runs_of_session(tx, closed, limit=MOST_RUNS)
     observed = [item for item in observed if trusted(item)]
     nothing: Sequence[Pattern] = ()
     offline = OfflineDistiller()
@@ -159,11 +183,34 @@ async def _learn(resources: Resources, identity: Identity, session_ref: UUID) ->
         if (new := _new_item(pattern, closed, items, distiller.name))
     ]
     owner = replace(identity, user_id=closed.user_id, agent_id=closed.agent_id, session_id=closed.session_id)
+    episodes = [item for item in observed if item.kind is Kind.EPISODE]
+    work = _work_item(
+        closed, session_ref, work_summary([item.content for item in episodes], runs), now=resources.clock()
+    )
     return _Learned(
         patterns=tuple(pattern for pattern, _ in pairs),
         ready=await make_ready(resources, owner, [new for _, new in pairs]),
         source_times={item_id: item.event_time for item_id, item in items.items()},
         distiller=distiller.name,
+        said=tuple(item for item in observed if item.kind is Kind.CHAT_MESSAGE and item.trust is Trust.USER),
+        work=await make_ready(resources, owner, [work]) if work is not None else None,
+        done=tuple(item.item_id for item in episodes),
+    )
+
+
+def _work_item(closed: Closed, session_ref: UUID, summary: str | None, *, now: datetime) -> NewItem | None:
+    scope = Scope.USER if closed.user_id is not None else Scope.AGENT
+    if summary is None or closed.agent_id is None:
+        return None
+    return NewItem(
+        content=summary,
+        kind=Kind.SESSION_SUMMARY,
+        scope=scope,
+        tier=Tier.PERSISTENT,
+        source_ref=f"work:{session_ref}",
+        event_time=now,
+        trust=Trust.AGENT,
+        category=str(Category.WORKFLOW),
     )
 
 
@@ -211,6 +258,8 @@ async def _save(resources: Resources, identity: Identity, session_ref: UUID, lea
             return None
         saved, changed = await _save_patterns(tx, learned)
         superseded = sum([await _supersede(tx, item_id, judge=learned.distiller) for item_id, _ in saved])
+        withdrawn = await _withdraw(tx, closed, learned.said)
+        work = await _save_work(tx, learned)
         sources = sorted({item_id for _, pattern in saved for item_id in pattern.sources})
         archived = await storage.archive_sources(tx, sources, now=now)
         summaries = await storage.promote_summaries(tx, closed.summary_ids)
@@ -224,19 +273,52 @@ async def _save(resources: Resources, identity: Identity, session_ref: UUID, lea
             distiller=learned.distiller,
             patterns=[str(item_id) for item_id, _ in saved],
             archived=len(archived),
+            withdrawn=withdrawn,
             summaries=len(summaries),
             facts=len(corroborated),
         )
-    if changed:
+    if changed or work is not None:
         resources.wake(EMBED_TOPIC)
     return Consolidated(
         session_id=closed.session_id,
         patterns=tuple(item_id for item_id, _ in saved),
         superseded=superseded,
         archived=len(archived),
+        withdrawn=withdrawn,
         summaries=len(summaries),
+        work=work,
         facts=len(corroborated),
     )
+
+
+async def _withdraw(tx: Transaction, closed: Closed, said: Sequence[Observed]) -> int:
+    """End the person's wishes that a later message takes back. Return how many."""
+    if closed.user_id is None or not said:
+        return 0
+    ended = 0
+    for wish in await storage.list_wishes(tx, closed.user_id, limit=MOST_WISHES):
+        by = next((item for item in said if item.event_time > wish.valid_at and takes_back(item, wish.content)), None)
+        if by is None:
+            continue
+        await memory_storage.end_item(tx, wish.item_id, by.event_time)
+        await audit.record(tx, "item.invalidate", "item", wish.item_id, rule="withdrawn", source=str(by.item_id))
+        ended += 1
+    return ended
+
+
+async def _save_work(tx: Transaction, learned: _Learned) -> UUID | None:
+    """Write the summary of what the agent did, with links to its episodes."""
+    if learned.work is None:
+        return None
+    (summary,), _ = await save_ready(tx, learned.work)
+    await facts_storage.insert_links(
+        tx,
+        [
+            Link(item_id=summary.id, source_item_id=item_id, event_time=learned.source_times[item_id])
+            for item_id in learned.done
+        ],
+    )
+    return summary.id
 
 
 async def _save_patterns(tx: Transaction, learned: _Learned) -> tuple[list[tuple[UUID, Pattern]], list[UUID]]:

@@ -37,6 +37,7 @@ from recordari.learning.rules.proposals import (
     changed,
     checked_accept,
     contradiction_of,
+    explained,
     merge_of,
     proposal_policy,
     retirement_of,
@@ -206,21 +207,26 @@ async def list_proposals(
     before: UUID | None = None,
     limit: int = 50,
 ) -> list[Proposal]:
-    """Proposals, newest first; `status` None lists all, `before` is the id of the last one seen."""
-    require_admin(identity)
+    """Proposals with the texts of their items, newest first.
+
+    `status` None lists all, `before` is the id of the last one seen.
+    """
+    identity = _governing(identity, None)
     async with resources.database.transaction(identity) as tx:
-        return await storage.list_proposals(
+        page = await storage.list_proposals(
             tx,
             status=optional_choice("status", ProposalStatus, status),
             kind=optional_choice("kind", ProposalKind, kind),
             before=before,
             limit=min(limit, MAX_PAGE),
         )
+        contents = await storage.proposed_items(tx, sorted({item_id for each in page for item_id in each.inputs}))
+    return [explained(proposal, contents) for proposal in page]
 
 
 async def get_proposal(resources: Resources, identity: Identity, proposal_id: UUID) -> Proposal:
-    """One proposal."""
-    require_admin(identity)
+    """One proposal with the texts of its items, their sources and the reason."""
+    identity = _governing(identity, None)
     async with resources.database.transaction(identity) as tx:
         return await _find(tx, proposal_id)
 
@@ -229,7 +235,7 @@ async def _find(tx: Transaction, proposal_id: UUID) -> Proposal:
     proposal = await storage.find_proposal(tx, proposal_id)
     if proposal is None:
         raise NotFound("there is no such proposal")
-    return proposal
+    return explained(proposal, await storage.proposed_items(tx, sorted(proposal.inputs)))
 
 
 async def accept_proposal(

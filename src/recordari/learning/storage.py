@@ -20,12 +20,16 @@ from recordari.learning.rules.proposals import (
     NewProposal,
     Proposal,
     ProposalKind,
+    ProposalSource,
     ProposalStatus,
     ReviewedItem,
 )
+from recordari.learning.rules.work import RunOfSession
 from recordari.learning.rules.workflows import Choice, ChoiceRow, Outcome, Posterior, Workflow
 
 queries = Queries(__name__)
+
+SHOWN_SOURCES = 5  # of an item of a proposal
 
 
 async def _item_ids(tx: Transaction, query: Query, **parameters: Any) -> list[UUID]:
@@ -79,6 +83,27 @@ async def list_observed(tx: Transaction, closed: Closed, *, limit: int) -> list[
 
 async def list_earlier(tx: Transaction, closed: Closed, *, limit: int) -> list[Observed]:
     return await tx.all(queries.list_earlier, Observed, **columns_of(closed), thread=closed.thread, limit=limit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    item_id: UUID
+    content: str
+    valid_at: datetime
+
+
+async def list_runs_of_session(tx: Transaction, closed: Closed, *, limit: int) -> list[RunOfSession]:
+    return await tx.all(
+        queries.list_runs_of_session,
+        RunOfSession,
+        session_id=closed.session_id,
+        owned_by=closed.owned_by,
+        limit=limit,
+    )
+
+
+async def list_wishes(tx: Transaction, user_id: UserId, *, limit: int) -> list[Wish]:
+    return await tx.all(queries.list_wishes, Wish, user_id=user_id, limit=limit)
 
 
 async def same_topic(tx: Transaction, item_id: UUID) -> dict[UUID, datetime]:
@@ -158,6 +183,25 @@ async def list_proposals(
     tx: Transaction, *, status: ProposalStatus | None, kind: ProposalKind | None, before: UUID | None, limit: int
 ) -> list[Proposal]:
     return await tx.all(queries.list_proposals, Proposal, status=status, kind=kind, before=before or LAST, limit=limit)
+
+
+async def proposed_items(
+    tx: Transaction, item_ids: Sequence[UUID]
+) -> dict[UUID, tuple[str | None, list[ProposalSource]]]:
+    """The text of each item, and the first of its sources."""
+    found: dict[UUID, tuple[str | None, list[ProposalSource]]] = {}
+    for row in await tx.dicts(queries.proposed_items, item_ids=list(item_ids), sources=SHOWN_SOURCES):
+        _, sources = found.setdefault(row["item_id"], (row["content"], []))
+        if row["source_id"] is not None:
+            sources.append(
+                ProposalSource(
+                    item_id=row["source_id"],
+                    content=row["source_content"],
+                    event_time=row["event_time"],
+                    session_id=row["session_id"],
+                )
+            )
+    return found
 
 
 async def inputs_of(tx: Transaction, proposal_id: UUID) -> list[Input]:

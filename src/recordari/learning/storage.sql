@@ -29,6 +29,24 @@ SELECT * FROM (
     ORDER BY item_id DESC LIMIT %(limit)s) newest
 ORDER BY event_time, item_id
 
+-- name: list_runs_of_session
+-- The runs of a session that have ended, with the names of the tools they called.
+SELECT r.run_id, r.status, r.output, ARRAY(
+    SELECT c.name FROM tool_calls c
+    WHERE c.tenant_id = r.tenant_id AND c.run_id = r.run_id AND c.owned_by = r.owned_by ORDER BY c.number) AS calls, ARRAY(
+    SELECT c.name FROM tool_calls c
+    WHERE c.tenant_id = r.tenant_id AND c.run_id = r.run_id AND c.owned_by = r.owned_by AND c.error IS NOT NULL) AS failed
+FROM runs r
+WHERE r.tenant_id = %(tenant_id)s AND r.session_id = %(session_id)s AND r.owned_by = %(owned_by)s AND r.status <> 'running'
+ORDER BY r.run_ref LIMIT %(limit)s
+
+-- name: list_wishes
+-- The live wishes of a user, and since when each holds; pinned ones are left out.
+SELECT item_id, content, valid_at FROM items
+WHERE tenant_id = %(tenant_id)s AND kind = 'procedure' AND scope = 'user' AND user_id = %(user_id)s AND live
+    AND category = 'preference' AND pinned_at IS NULL AND shared_from IS NULL
+ORDER BY item_id DESC LIMIT %(limit)s
+
 -- name: same_topic
 -- Live patterns of the same owner about the same topic.
 SELECT i.item_id, i.valid_at FROM items m
@@ -137,6 +155,19 @@ FROM proposals p
 WHERE p.tenant_id = %(tenant_id)s AND p.proposal_id < %(before)s AND (%(status)s::text IS NULL OR p.status = %(status)s)
     AND (%(kind)s::text IS NULL OR p.kind = %(kind)s)
 ORDER BY p.proposal_id DESC LIMIT %(limit)s
+
+-- name: proposed_items
+-- The texts of items, and the first of what each was taken from; no text after erasure.
+SELECT i.item_id, CASE WHEN i.deleted_at IS NULL AND i.anonymized_at IS NULL THEN i.content END AS content,
+    s.item_id AS source_id, s.content AS source_content, s.event_time, s.session_id
+FROM items i LEFT JOIN LATERAL (
+    SELECT o.item_id, CASE WHEN o.deleted_at IS NULL AND o.anonymized_at IS NULL THEN o.content END AS content,
+        e.event_time, o.session_id
+    FROM evidence e JOIN items o ON o.tenant_id = e.tenant_id AND o.item_id = e.source_item_id
+    WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id ORDER BY e.event_time, o.item_id LIMIT %(sources)s
+) s ON true
+WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s)
+ORDER BY i.item_id, s.event_time, s.item_id
 
 -- name: inputs_of
 -- The inputs of a proposal, with their state when it was made.

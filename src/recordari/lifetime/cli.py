@@ -144,6 +144,15 @@ def holds(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Table:
     return Table(ask(lambda caller: forget_verbs.list_holds(*caller, item_id), tenant), empty="no action rests on it")
 
 
+@policy_commands.command("forecast")
+def show_forecast(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
+    """Show how often an item was used, and how it fades."""
+    found = ask(lambda caller: retain.item_forecast(*caller, item_id), tenant)
+    shown = record(found, without=("retention",))
+    left = {f"in {day} days": f"{found.retention[day]:.0%}" for day in (7, 14, 30)} if found.retention else {}
+    return Answer(found, Record({**shown, **left}))
+
+
 @policy_commands.command()
 def protect(source_id: SourceId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
     """Let no fact copy the documents of a source."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from recordari.core.identity import Identity, UserId, checked_id, owned_by
+from recordari.core.identity import AgentId, Identity, UserId, checked_id, owned_by
 from recordari.core.ids import new_id
 from recordari.core.telemetry import get_log
 from recordari.db import audit, jobs
@@ -25,6 +25,7 @@ from recordari.lifetime.forget import follow_up, forget_items, redact, remove_di
 from recordari.lifetime.journal import complete_journal, restore_tombstones
 from recordari.lifetime.rules import Erasure
 from recordari.sessions.cache import SessionCache
+from recordari.tenants import storage as tenants_storage
 from recordari.tenants.tenants import require_admin
 
 log = get_log(__name__)
@@ -120,7 +121,7 @@ async def _erase_sessions(resources: Resources, identity: Identity, erasure: Era
         run_ids = [run_id for session in sessions for run_id in session.run_ids]
         await storage.pseudonymise_audit(tx, [*(session.session_id for session in sessions), *run_ids])
         await storage.empty_answers(tx, [*(session.session_id for session in sessions), *run_ids])
-        await storage.delete_sessions(tx, erasure.user_id, sessions)
+        await storage.delete_sessions(tx, owned_by(erasure.user_id, None), sessions)
         await storage.progress(tx, erasure.erasure_id, sessions=len(sessions))
     for session in sessions:
         await resources.get(SessionCache).drop(identity.tenant_id, owned_by(erasure.user_id, None), session.session_id)
@@ -159,6 +160,62 @@ async def _renew_samples(resources: Resources, identity: Identity) -> None:
             await storage.renew_samples(tx)
     except DatabaseUnavailable as error:
         log.warning("samples_left_for_upkeep", error=type(error).__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedAgent:
+    """The memories that were erased with an agent."""
+
+    items: int = 0
+    sessions: int = 0
+
+
+async def delete_agent(
+    resources: Resources, identity: Identity, agent_id: str, *, memories: bool = False
+) -> DeletedAgent:
+    """Remove the definition of an agent; with `memories`, erase what it remembered too.
+
+    Its memories are those with the scope agent, and its own sessions without a user. What users said to it stays theirs.
+    If it stops on the way, call it again.
+    """
+    require_admin(identity)
+    erased_id, resources = AgentId(checked_id("agent_id", agent_id)), resources.in_steps()
+    identity = replace(identity, user_id=None, agent_id=None)
+    deleted = DeletedAgent()
+    if memories:
+        async with resources.database.transaction(identity) as tx:
+            if held := await storage.count_held_of_agent(tx, erased_id):
+                raise Conflict(f"actions rest on {held} memories of this agent; release the holds first")
+        deleted = await _erase_agent(resources, identity, erased_id)
+    async with resources.database.transaction(identity) as tx:
+        if not await tenants_storage.delete_agent(tx, erased_id) and deleted == DeletedAgent():
+            raise NotFound("there is no such agent")
+        await audit.record(tx, "agent.delete", "agent", agent_id, items=deleted.items, sessions=deleted.sessions)
+    return deleted
+
+
+async def _erase_agent(resources: Resources, identity: Identity, agent_id: AgentId) -> DeletedAgent:
+    items = sessions = 0
+    while True:
+        async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
+            item_ids = await storage.list_items_of_agent(tx, agent_id, limit=ITEMS_AT_ONCE)
+        if not item_ids:
+            break
+        items += len((await forget_items(resources, identity, item_ids, reason="agent deleted")).item_ids)
+    owner = owned_by(None, agent_id)
+    while True:
+        async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
+            batch = await storage.list_sessions_of_agent(tx, agent_id, limit=SESSIONS_AT_ONCE)
+            await storage.delete_sessions(tx, owner, batch)
+        for session in batch:
+            await resources.get(SessionCache).drop(identity.tenant_id, owner, session.session_id)
+        sessions += len(batch)
+        if not batch:
+            break
+    async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
+        await storage.delete_state_of_agent(tx, agent_id)
+    await remove_discarded(resources, identity)
+    return DeletedAgent(items=items, sessions=sessions)
 
 
 async def reapply_erasures(resources: Resources, identity: Identity, *, file: Path | None = None) -> Reapplied:

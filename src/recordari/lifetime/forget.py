@@ -88,12 +88,13 @@ async def forget(
 def _require_owner(identity: Identity, item: Item) -> None:
     """Raise unless the identity may forget or hold an item that it sees: its owner, or an administrator.
 
-    What has the scope agent is seen by all of the agent's users, but it is of the one it was written for.
+    What has the scope agent is seen by all of the agent's users, but it is of the one it was written for. So who names no
+    user may not do it either: a credential may be limited to other users, or to none.
     """
     refuse_shared(item)
     if item.scope is Scope.TENANT:
         require_admin(identity)
-    if identity.role is not Role.ADMIN and item.user_id is not None and identity.user_id not in {None, item.user_id}:
+    if identity.role is not Role.ADMIN and item.user_id not in {None, identity.user_id}:
         raise Forbidden("this memory was written for another user; that user or an administrator may do this")
 
 

@@ -23,14 +23,15 @@ from recordari.kit.rest import (
 )
 from recordari.lifetime import erase, retain
 from recordari.lifetime import forget as forget_verbs
-from recordari.lifetime.erase import Reapplied
+from recordari.lifetime.erase import DeletedAgent, Reapplied
 from recordari.lifetime.forget import Forgotten
 from recordari.lifetime.retain import DecayResult, Sweep
-from recordari.lifetime.rules import MOST_DAYS, Erasure, Hold, RetentionPolicy
+from recordari.lifetime.rules import MOST_DAYS, Erasure, Forecast, Hold, RetentionPolicy
 
 router = APIRouter(prefix="/v1/retention", tags=["retention"], responses=PROBLEMS)
 items_router = APIRouter(prefix="/v1/items", tags=["items"], responses=PROBLEMS)
 decay_router = APIRouter(prefix="/v1/decay", tags=["retention"], responses=PROBLEMS)
+agents_router = APIRouter(prefix="/v1/agents", tags=["agents"], responses=PROBLEMS)
 erasures_router = APIRouter(prefix="/v1/erasures", tags=["erasures"], responses=PROBLEMS)
 
 
@@ -142,6 +143,12 @@ async def forget(caller: AgentCaller, item_id: UUID, body: ForgetRequest | None 
     return await forget_verbs.forget(*caller, item_id, reason=body.reason, dry_run=body.dry_run)
 
 
+@items_router.get("/{item_id}/forecast", operation_id="item_forecast")
+async def item_forecast(caller: AgentCaller, item_id: UUID) -> Forecast:
+    """How often an item was used, and how it fades in the next 30 days."""
+    return await retain.item_forecast(*caller, item_id)
+
+
 @items_router.get("/{item_id}/holds", operation_id="list_holds")
 async def list_holds(caller: AgentCaller, item_id: UUID) -> list[Hold]:
     """The actions that hold an item."""
@@ -167,3 +174,13 @@ async def hold(caller: AgentCaller, item_id: UUID, action_id: ActionId, response
 async def release(caller: AdminCaller, item_id: UUID, action_id: ActionId) -> None:
     """Release an item that an action held."""
     await forget_verbs.release(*caller, item_id, action_id)
+
+
+@agents_router.delete(
+    "/{agent_id}",
+    operation_id="delete_agent",
+    responses=_conflict("Actions hold memories of this agent; release the holds first."),
+)
+async def delete_agent(caller: AdminCaller, agent_id: str, memories: bool = False) -> DeletedAgent:
+    """Remove an agent's definition; with `memories`, erase what it remembered too."""
+    return await erase.delete_agent(*caller, agent_id, memories=memories)

@@ -16,6 +16,7 @@ from recordari.db import audit
 from recordari.db.database import RETENTION_ROLE
 from recordari.errors import Conflict
 from recordari.kit.resources import Resources
+from recordari.kit.verbs import existing
 from recordari.learning import storage as learning_storage
 from recordari.learning.rules.proposals import NewProposal, ProposalKind
 from recordari.lifetime import storage
@@ -27,15 +28,18 @@ from recordari.lifetime.rules import (
     DecayDecision,
     DecayOutcome,
     Ended,
+    Forecast,
     RetentionPolicy,
     checked_policy,
     decay_decision,
+    forecast,
     is_too_much,
     lifetime,
     retention_policy,
     review_of,
     verdict,
 )
+from recordari.memory.items import get_item
 from recordari.memory.objects import Objects
 from recordari.recall.accesses import AccessCounts
 from recordari.tenants.tenants import get_tenant, require_admin, update_tenant
@@ -212,6 +216,14 @@ async def _unused(resources: Resources, identity: Identity, keys: list[str]) -> 
     async with resources.database.transaction(identity) as tx:
         used = await storage.list_used_objects(tx, keys)
     return [key for key in keys if key not in used]
+
+
+async def item_forecast(resources: Resources, identity: Identity, item_id: UUID) -> Forecast:
+    """How often an item was used, and how it fades."""
+    await get_item(resources, identity, item_id)
+    async with resources.database.transaction(identity) as tx:
+        trace = existing(await storage.find_trace(tx, item_id), "item")
+    return forecast(trace, now=resources.clock())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

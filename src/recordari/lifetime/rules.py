@@ -89,7 +89,7 @@ def decay_decision(trace: Trace, *, now: datetime) -> DecayDecision:
         return DecayDecision.PROMOTE
     if trace.is_pinned:
         return DecayDecision.KEEP
-    is_faded = retention(_hours(trace, now), strength(weight, trace.accesses)) < ARCHIVE_BELOW
+    is_faded = _left(trace, now) < ARCHIVE_BELOW
     return DecayDecision.ARCHIVE if is_faded else DecayDecision.KEEP
 
 
@@ -106,6 +106,53 @@ def review_of(trace: Trace, *, now: datetime) -> str | None:
     if importance(trace, now=now) < PROMOTE_FROM or Tier.PERSISTENT not in KINDS[trace.kind].tiers or may_last(trace):
         return None
     return "carrier" if trace.trust not in REVIEWED_TRUST else "uncorroborated"
+
+
+FORECAST_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """How an item was used, and how it will fade if nobody recalls it."""
+
+    __pydantic_config__ = DESCRIBED
+
+    tier: Tier
+    is_pinned: bool
+    accesses: int
+    """How often recall or a context used it."""
+    last_at: datetime | None
+    """When that was last."""
+    importance: float
+    retention: tuple[float, ...]
+    """The part that is left, today and on each of the next 30 days; empty if it is not recent memory, which alone fades."""
+    archive_at: datetime | None
+    """When it would leave recall; null if it stays."""
+
+
+def forecast(trace: Trace, *, now: datetime) -> Forecast:
+    """How an item fades from now on. Its importance sinks too, while nobody recalls it."""
+    fades = trace.tier is Tier.RECENT
+    days = [now + timedelta(days=day) for day in range(FORECAST_DAYS + 1)]
+    archive_at = None
+    if fades and not trace.is_pinned:
+        since = max(trace.created_at, trace.last_at or trace.created_at)
+        hours = range(int(_hours(trace, now)), int(lifetime(STRONGEST).total_seconds() // 3600) + 2)
+        moments = (since + timedelta(hours=hour) for hour in hours)
+        archive_at = next((moment for moment in moments if _left(trace, moment) < ARCHIVE_BELOW), None)
+    return Forecast(
+        tier=trace.tier,
+        is_pinned=trace.is_pinned,
+        accesses=trace.accesses,
+        last_at=trace.last_at,
+        importance=importance(trace, now=now),
+        retention=tuple(_left(trace, day) for day in days) if fades else (),
+        archive_at=archive_at,
+    )
+
+
+def _left(trace: Trace, moment: datetime) -> float:
+    return retention(_hours(trace, moment), strength(importance(trace, now=moment), trace.accesses))
 
 
 def _hours(trace: Trace, now: datetime) -> float:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from recordari.core.identity import Owner, RunId, Scope, SessionId, UserId, owned_by
+from recordari.core.identity import AgentId, Owner, RunId, Scope, SessionId, UserId, owned_by
 from recordari.core.items import REDACTED, Kind
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
@@ -19,8 +19,9 @@ from recordari.sessions.rules.sessions import Fold
 queries = Queries(__name__)
 
 ERASED_TABLES = frozenset(
-    {"api_keys", "erasures", "items", "mentions", "profiles", "runs", "sessions", "users", "vectors"}
+    {"api_keys", "erasures", "items", "mentions", "profiles", "runs", "sessions", "sign_ins", "users"}
     | {"choices", "notes", "outcomes", "payloads", "state", "state_owners", "tool_calls", "turn_states", "turns"}
+    | {"vectors"}
 )
 """Every table with a column `user_id` or `owned_by`; a test compares it with the schema: no new one is overlooked."""
 
@@ -156,6 +157,11 @@ async def list_used_objects(tx: Transaction, object_keys: Sequence[str]) -> set[
     return {row["object_key"] for row in rows}
 
 
+async def find_trace(tx: Transaction, item_id: UUID) -> Trace | None:
+    """How an item was used; its sources are not counted."""
+    return await tx.maybe(queries.find_trace, Trace, item_id=item_id)
+
+
 async def list_recent(tx: Transaction, *, after: UUID, limit: int) -> list[Trace]:
     return await tx.all(queries.list_recent, Trace, after=after, limit=limit)
 
@@ -184,7 +190,7 @@ async def list_holds(tx: Transaction, item_id: UUID) -> list[Hold]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionOfUser:
+class OwnedSession:
     session_id: SessionId
     session_ref: UUID
     run_ids: list[RunId]
@@ -216,18 +222,36 @@ async def unplace_items(tx: Transaction, user_id: UserId, *, before: datetime) -
     await tx.run(queries.unplace_items, owned_by=owned_by(user_id, None), before=before)
 
 
-async def list_sessions(tx: Transaction, user_id: UserId, *, before: datetime, limit: int) -> list[SessionOfUser]:
-    return await tx.all(queries.list_sessions, SessionOfUser, user_id=user_id, before=before, limit=limit)
+async def list_sessions(tx: Transaction, user_id: UserId, *, before: datetime, limit: int) -> list[OwnedSession]:
+    return await tx.all(queries.list_sessions, OwnedSession, user_id=user_id, before=before, limit=limit)
 
 
-async def delete_sessions(tx: Transaction, user_id: UserId, sessions: Sequence[SessionOfUser]) -> None:
+async def delete_sessions(tx: Transaction, owner: Owner, sessions: Sequence[OwnedSession]) -> None:
     await tx.run(
         queries.delete_sessions,
-        owned_by=owned_by(user_id, None),
+        owned_by=owner,
         run_ids=[run_id for session in sessions for run_id in session.run_ids],
         session_ids=[session.session_id for session in sessions],
         session_refs=[session.session_ref for session in sessions],
     )
+
+
+async def count_held_of_agent(tx: Transaction, agent_id: AgentId) -> int:
+    return int(await tx.value(queries.count_held_of_agent, agent_id=agent_id))
+
+
+async def list_items_of_agent(tx: Transaction, agent_id: AgentId, *, limit: int) -> list[UUID]:
+    rows = await tx.dicts(queries.list_items_of_agent, agent_id=agent_id, limit=limit)
+    return [row["item_id"] for row in rows]
+
+
+async def list_sessions_of_agent(tx: Transaction, agent_id: AgentId, *, limit: int) -> list[OwnedSession]:
+    owner = owned_by(None, agent_id)
+    return await tx.all(queries.list_sessions_of_agent, OwnedSession, owned_by=owner, limit=limit)
+
+
+async def delete_state_of_agent(tx: Transaction, agent_id: AgentId) -> None:
+    await tx.run(queries.delete_state_of_agent, agent_id=agent_id, owned_by=owned_by(None, agent_id))
 
 
 async def list_state_sessions(tx: Transaction, user_id: UserId, *, before: datetime) -> list[SessionId]:

@@ -7,13 +7,13 @@ WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.anonym
 ORDER BY i.item_id FOR UPDATE OF i
 
 -- name: resting_only_on
--- What was derived from these items and from nothing else.
+-- What was derived from these items and from nothing else; a summary quotes each of its sources, and goes with any of them.
 SELECT DISTINCT e.item_id FROM evidence e
 JOIN items i ON i.tenant_id = e.tenant_id AND i.item_id = e.item_id AND i.anonymized_at IS NULL
 WHERE e.tenant_id = %(tenant_id)s AND e.source_item_id = ANY(%(item_ids)s) AND e.item_id <> ALL(%(item_ids)s)
-    AND NOT EXISTS (
+    AND (i.kind = 'session_summary' OR NOT EXISTS (
         SELECT FROM evidence o
-        WHERE o.tenant_id = e.tenant_id AND o.item_id = e.item_id AND o.source_item_id <> ALL(%(item_ids)s))
+        WHERE o.tenant_id = e.tenant_id AND o.item_id = e.item_id AND o.source_item_id <> ALL(%(item_ids)s)))
 
 -- name: bury
 -- Tombstones of items: by their reference and by what they say. Summaries are made again and have none.
@@ -192,6 +192,14 @@ FROM items i LEFT JOIN access a ON a.tenant_id = i.tenant_id AND a.item_id = i.i
 WHERE i.tenant_id = %(tenant_id)s AND i.tier = 'recent' AND i.live AND i.item_id > %(after)s
 ORDER BY i.item_id LIMIT %(limit)s
 
+-- name: find_trace
+-- What is known of the use of one item.
+SELECT i.item_id, i.kind, i.tier, i.trust, i.created_at, COALESCE(a.times, 0) AS accesses, a.last_at,
+    octet_length(i.terms) / 4 AS terms, i.pinned_at IS NOT NULL AS is_pinned,
+    (SELECT count(*) FROM mentions m WHERE m.tenant_id = i.tenant_id AND m.item_id = i.item_id) AS names, 0 AS sources
+FROM items i LEFT JOIN access a ON a.tenant_id = i.tenant_id AND a.item_id = i.item_id
+WHERE i.tenant_id = %(tenant_id)s AND i.item_id = %(item_id)s
+
 -- name: archive_faded
 -- Take faded items out of what is shown unasked, unless somebody promoted or recalled them meanwhile.
 WITH archived AS (
@@ -268,6 +276,33 @@ UNION
  WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.opened_at <= %(before)s AND i.user_id IS NULL
     AND i.anonymized_at IS NULL AND i.created_at <= %(before)s LIMIT %(limit)s)
 
+-- name: count_held_of_agent
+-- How many memories of an agent actions hold.
+SELECT count(DISTINCT h.item_id) FROM holds h JOIN items i ON i.tenant_id = h.tenant_id AND i.item_id = h.item_id
+WHERE h.tenant_id = %(tenant_id)s AND i.agent_id = %(agent_id)s AND (i.scope = 'agent' OR i.user_id IS NULL)
+
+-- name: list_items_of_agent
+-- Memories of an agent: what has its scope, and what was said in sessions of its own; some at a time.
+SELECT item_id FROM items
+WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s AND (scope = 'agent' OR (user_id IS NULL AND scope <> 'tenant'))
+    AND anonymized_at IS NULL AND shared_from IS NULL LIMIT %(limit)s
+
+-- name: list_sessions_of_agent
+-- Sessions of an agent without a user, with the runs in them; some at a time.
+SELECT s.session_id, s.session_ref, ARRAY(
+    SELECT r.run_id FROM runs r
+    WHERE r.tenant_id = s.tenant_id AND r.session_id = s.session_id AND r.owned_by = s.owned_by) AS run_ids
+FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s ORDER BY s.session_ref LIMIT %(limit)s
+
+-- name: delete_state_of_agent
+-- Remove the state, entries and profile of an agent.
+WITH owned AS (
+    DELETE FROM state_owners WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s
+), put AS (
+    DELETE FROM entries WHERE tenant_id = %(tenant_id)s AND scope = 'agent' AND owner_id = %(agent_id)s
+)
+DELETE FROM profiles WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s AND user_id IS NULL
+
 -- name: unplace_items
 -- Remove rows that were redacted earlier from the user's threads, which name the user.
 UPDATE items SET thread = NULL, position = NULL
@@ -307,6 +342,8 @@ WHERE tenant_id = %(tenant_id)s AND owner_kind = 'session' AND owned_by = %(owne
 WITH closed AS (
     UPDATE api_keys SET user_id = NULL, name = %(redacted)s, revoked_at = COALESCE(revoked_at, now())
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND created_at <= %(before)s
+), signed_out AS (
+    DELETE FROM sign_ins WHERE tenant_id = %(tenant_id)s AND (user_id = %(user_id)s OR actor = 'jwt:' || %(user_id)s)
 ), struck AS (
     UPDATE api_keys SET users = array_remove(users, %(user_id)s::text)
     WHERE tenant_id = %(tenant_id)s AND %(user_id)s::text = ANY(users)

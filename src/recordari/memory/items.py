@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from uuid import UUID
 
+from recordari.core.checks import TEXT_TYPE, is_readable
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Role, Scope, owned_by
 from recordari.core.items import Item
@@ -26,12 +28,14 @@ class ToolOutput:
 
     key: str
     content: str
+    """Text; of a body that is no text, its bytes in Base64."""
     start: int
     """The byte at which `content` begins."""
     total_bytes: int
     is_whole: bool
     next_start: int | None = None
     """The start of the next range; null at the end."""
+    media_type: str = TEXT_TYPE
 
 
 async def read_tool_output(
@@ -56,14 +60,18 @@ async def read_tool_output(
     elif size:
         assert payload.object_key is not None
         body = await resources.get(Objects).get(payload.object_key, start=start, length=size)
-    first, past = characters_begun(body, length)
+    is_text = is_readable(payload.media_type)
+    first, past = characters_begun(body, length) if is_text else (0, len(body) if length is None else length)
+    shown = body[first:past]
+    past = first + len(shown)
     return ToolOutput(
         key=key,
-        content=body[first:past].decode(),
+        content=shown.decode() if is_text else base64.b64encode(shown).decode(),
         start=start + first,
         total_bytes=payload.size,
         is_whole=start == 0 and past == payload.size,
         next_start=start + past if past and start + past < payload.size else None,
+        media_type=payload.media_type,
     )
 
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, runtime_checkable
 from uuid import UUID
 
 from recordari.core.cache import each
-from recordari.core.checks import Progress
+from recordari.core.checks import TEXT_TYPE, Progress
 from recordari.core.described import DESCRIBED, LEFT_OUT_IF_EMPTY
 from recordari.core.identity import Identity, Role, Scope, checked_choice, optional_choice, owned_by, session_thread
 from recordari.core.ids import new_id
@@ -65,6 +65,14 @@ class Remembered:
     """Where the whole text can be read (`read_tool_output`) when the item is a preview."""
     masked: Annotated[Mapping[str, int], LEFT_OUT_IF_EMPTY] = field(default_factory=dict)
     """How often each type of personal data and secrets was masked."""
+
+
+@runtime_checkable
+class Categoriser(Protocol):
+    """Names the category of a fact."""
+
+    def category(self, text: str) -> str | None:
+        """None where the wording shows none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +170,7 @@ async def remember_many(resources: Resources, identity: Identity, items: Sequenc
         if len(ready.rows) == 1 and ready.rows[0].item.payload is None and not resources.database.is_joined:
             (row,) = ready.rows
             if await _write_alone(resources, identity, row):
-                return [_remembered(row, row.item_id, was_new=True)]
+                return [answer_for(row, row.item_id, was_new=True)]
         async with resources.database.transaction(identity) as tx:
             remembered, changed = await save_ready(tx, ready)
             # With a reference of the caller it may be a retry, and changes nothing.
@@ -195,20 +203,44 @@ async def _write_alone(resources: Resources, identity: Identity, row: Row) -> bo
     return is_written
 
 
-async def make_ready(resources: Resources, identity: Identity, news: Sequence[NewItem]) -> Ready:
-    """Do everything that needs no transaction: sanitise, apply the rules, derive index columns, store large bodies."""
+async def make_ready(
+    resources: Resources,
+    identity: Identity,
+    news: Sequence[NewItem],
+    *,
+    bodies: Mapping[int, tuple[bytes, str]] | None = None,
+) -> Ready:
+    """Do everything that needs no transaction: sanitise, apply the rules, derive index columns, store large bodies.
+
+    `bodies` has the body and the media type of items that only describe them, by the index of the item.
+    """
     now, is_admin = resources.clock(), identity.role is Role.ADMIN
     items, masked = [], []
     for index, clean in enumerate(await sanitise_items(resources, identity, news)):
         with _naming_item(index):
             if clean.problem is not None:
                 raise clean.problem
-            items.append(prepared(clean.new, identity, now=now, is_admin=is_admin))
+            new = _categorised(resources, clean.new)
+            item = prepared(new, identity, now=now, is_admin=is_admin)
+            items.append(_with_body(item, *bodies[index]) if bodies and index in bodies else item)
             masked.append(clean.masked)
-    size = sum(len(item.content) for item in items)
+    size = sum(len(item.content) for item in items) + sum(len(body) for body, _ in (bodies or {}).values())
     await resources.get(Usages).admit(identity, items=len(items), size=size, now=now)
     rows = await _rows(resources, identity, items, masked)
     return Ready(rows=tuple(rows), objects=await _store_large_bodies(resources, identity, rows))
+
+
+def _categorised(resources: Resources, new: NewItem) -> NewItem:
+    """A fact that names no category gets the one that its wording shows."""
+    if new.kind != Kind.FACT or new.category is not None:
+        return new
+    return replace(new, category=resources.get(Categoriser).category(new.content))
+
+
+def _with_body(item: Prepared, body: bytes, media_type: str) -> Prepared:
+    """The item with a body of its own, which its content describes."""
+    key = payload_key(item.owned_by, item.kind, item.source_ref)
+    return replace(item, payload=body, payload_type=media_type, payload_key=key)
 
 
 def with_source_ref(row: Row, source_ref: str) -> Row:
@@ -242,7 +274,7 @@ async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], l
                 replaced.append(item_id)
         if row.item.payload_key is not None and item_id in changed:
             await _save_body(tx, item_id, row, objects.get(row.item_id))
-        remembered.append(_remembered(row, item_id, was_new=was_new))
+        remembered.append(answer_for(row, item_id, was_new=was_new))
     await outbox.add(tx, EMBED_TOPIC, replaced)
     return remembered, sorted(changed)
 
@@ -264,6 +296,10 @@ async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], 
         remembered[index] = version
         if version.was_new:
             await link_predecessor(tx, version.id, ended[version.source_ref])
+    for index in again:
+        if ready.rows[index].item.tier is Tier.PERSISTENT:
+            await storage.affirm_fact(tx, remembered[index].id, ready.rows[index].item)
+    await storage.unarchive_items(tx, [remembered[index].id for index in again])
     return changed
 
 
@@ -350,14 +386,14 @@ async def _store_large_bodies(resources: Resources, identity: Identity, rows: Se
     """Put bodies that are too large for a row into the object store. Return their keys."""
     return {
         row.item_id: await resources.get(Objects).put(
-            row.item.payload.encode(), owner=f"{identity.tenant_id}/{row.item.payload_key}"
+            row.item.payload, owner=f"{identity.tenant_id}/{row.item.payload_key}"
         )
         for row in rows
-        if row.item.payload is not None and len(row.item.payload.encode()) > OBJECT_BYTES
+        if row.item.payload is not None and len(row.item.payload) > OBJECT_BYTES
     }
 
 
-def _remembered(row: Row, item_id: UUID, *, was_new: bool) -> Remembered:
+def answer_for(row: Row, item_id: UUID, *, was_new: bool) -> Remembered:
     return Remembered(
         id=item_id,
         was_new=was_new,
@@ -389,13 +425,14 @@ async def _save_existing(tx: Transaction, row: Row, key: Key | None, object_key:
 
 async def _save_body(tx: Transaction, item_id: UUID, row: Row, object_key: str | None) -> None:
     assert row.item.payload is not None and row.item.payload_key is not None
-    body = row.item.payload.encode()
+    body = row.item.payload
     await storage.insert_payload(
         tx,
         item_id,
         row.item.payload_key,
         size=len(body),
         sha256=hashlib.sha256(body).digest(),
+        media_type=row.item.payload_type or TEXT_TYPE,
         body=None if object_key else body,
         object_key=object_key,
     )

@@ -108,6 +108,10 @@ class FactRequest(Strict):
 
     content: str = Field(min_length=1)
     scope: ScopeName = Field(default=Scope.USER, description="Whose fact it is: the user's or the agent's.")
+    subject: Label | None = Field(default=None, description="Whom or what it is about.")
+    predicate: Label | None = Field(default=None, description="What is said of it, such as `lives in`.")
+    object: Label | None = Field(default=None, description="The value, such as `Lisbon`.")
+    category: Label | None = Field(default=None, description="By its wording, if left out.")
     metadata: Metadata = Field(default_factory=dict)
 
 

@@ -17,7 +17,7 @@ from recordari.core.identity import Identity, Owner, Role, Scope, SessionId
 from recordari.core.ids import new_id
 from recordari.core.items import WRITTEN_COLUMNS, Item, Kind, Prepared
 from recordari.core.text import tsquery_literal
-from recordari.db.database import BatchedQuery, Database, Transaction, reader
+from recordari.db.database import BatchedQuery, Database, Record, Transaction, reader
 from recordari.db.pipeline import Part
 from recordari.db.queries import Queries
 from recordari.memory.rules import Entity, Indexed, Retirement
@@ -80,10 +80,23 @@ async def insert_items(tx: Transaction, rows: Sequence[Row], *, topic: str) -> s
     """Write the rows whose keys are new, with outbox entries of the topic. Return their ids."""
     if threads := [row.thread for row in rows if row.thread is not None]:
         await tx.run(queries.take_threads, threads=threads)
-    values = [written_values(row) for row in rows]
-    columns = {name: [row[name] for row in values] for name in WRITTEN_COLUMNS}
-    inserted = await tx.query_prepared(queries.insert_items, topic=topic, **columns)
+    inserted = await tx.query_prepared(queries.insert_items, topic=topic, **_columns(rows))
     return {item_id for (item_id,) in inserted}
+
+
+def _columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    values = [written_values(row) for row in rows]
+    return {name: [row[name] for row in values] for name in WRITTEN_COLUMNS}
+
+
+def parts_of(rows: Sequence[Row], *, topic: str, meaning: Callable[[Row], Meaning | None]) -> Iterator[Part]:
+    """Statements that write rows with their meanings, for a pipeline that holds the lock of their thread.
+
+    Each but the first answers with the topic of the next work on a row, and whether the row is embedded.
+    """
+    yield queries.insert_items, {"topic": None, **_columns(rows)}
+    for row in rows:
+        yield queries.insert_meaning, {"item_id": row.item_id, "topic": topic, **_derived(meaning(row))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +127,9 @@ async def insert_alone(
     def following() -> Iterator[Part]:
         yield queries.insert_meaning, {"item_id": row.item_id, "topic": topic, **_derived(meaning())}
 
-    written = await database.pipeline(identity, queries.insert_alone, written_values(row), following, thread=row.thread)
+    *_, written = await database.pipeline(
+        identity, queries.insert_alone, written_values(row), following, thread=row.thread
+    )
     if not written:
         return False, None
     ((next_topic, is_embedded),) = written
@@ -193,6 +208,7 @@ async def insert_payload(
     *,
     size: int,
     sha256: bytes,
+    media_type: str,
     body: bytes | None,
     object_key: str | None,
 ) -> None:
@@ -202,6 +218,7 @@ async def insert_payload(
         payload_key=payload_key,
         bytes=size,
         sha256=sha256,
+        media_type=media_type,
         body=body,
         object_key=object_key,
     )
@@ -234,16 +251,23 @@ async def line_of(tx: Transaction, owner: Owner, session_id: SessionId | None) -
 
 
 async def read_line(database: Database, identity: Identity) -> list[SessionId]:
-    if identity.session_id is None:
+    line = ask_line(identity)
+    if line is None:
         return []
-    rows = await database.execute(
-        identity,
-        queries.line_of,
-        owned_by=identity.owned_by,
-        session_id=identity.session_id,
-        limit=MOST_IN_LINE,
-    )
-    return [SessionId(session_id) for (session_id,) in rows] or [identity.session_id]
+    await database.read_batch(identity, [line])
+    return line.answer
+
+
+def ask_line(identity: Identity) -> BatchedQuery[list[SessionId]] | None:
+    """The same for `read_batch`; None without a session."""
+    session_id = identity.session_id
+    if session_id is None:
+        return None
+
+    def read(rows: list[Record]) -> list[SessionId]:
+        return [SessionId(row["session_id"]) for row in rows] or [session_id]
+
+    return BatchedQuery(queries.line_of, read, owned_by=identity.owned_by, session_id=session_id, limit=MOST_IN_LINE)
 
 
 async def discard_object(tx: Transaction, object_key: str | None) -> None:
@@ -346,6 +370,17 @@ async def end_item(tx: Transaction, item_id: UUID, moment: datetime) -> None:
 
 async def revive_item(tx: Transaction, item_id: UUID) -> None:
     await tx.run(queries.revive_item, item_id=item_id)
+
+
+async def affirm_fact(tx: Transaction, item_id: UUID, item: Prepared) -> None:
+    await tx.run(
+        queries.affirm_fact,
+        item_id=item_id,
+        subject=item.subject,
+        predicate=item.predicate,
+        object=item.object,
+        category=item.category,
+    )
 
 
 async def unarchive_items(tx: Transaction, item_ids: Sequence[UUID]) -> None:

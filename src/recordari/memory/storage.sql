@@ -4,7 +4,7 @@ SELECT pg_advisory_xact_lock(lock.key) FROM (
     SELECT DISTINCT thread_lock(%(tenant_id)s, thread) AS key FROM unnest(%(threads)s::text[]) AS thread ORDER BY 1 OFFSET 0) lock
 
 -- name: insert_items
--- New items in order, each at the next position of its thread, with outbox entries; existing keys are left alone.
+-- New items in order, each at the next position of its thread, with outbox entries of a topic; existing keys are left alone.
 -- Look-ups by key are in LATERAL … OFFSET 0: a generic plan would otherwise read all rows of a small tenant.
 WITH given AS (
     SELECT *, item_owner(kind, scope, user_id, agent_id) AS owned_by
@@ -40,7 +40,8 @@ ORDER BY ordinal
 ON CONFLICT (tenant_id, owned_by, kind, source_ref) DO NOTHING
 RETURNING item_id
 ), queued AS (
-    INSERT INTO outbox (topic, tenant_id, ref) SELECT %(topic)s::text, %(tenant_id)s::uuid, item_id FROM made
+    INSERT INTO outbox (topic, tenant_id, ref)
+    SELECT %(topic)s::text, %(tenant_id)s::uuid, item_id FROM made WHERE %(topic)s::text IS NOT NULL
 )
 SELECT item_id FROM made
 
@@ -142,11 +143,13 @@ WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND deleted_at I
 
 -- name: insert_payload
 -- The whole body behind a preview; the newest body of a key counts.
-INSERT INTO payloads (tenant_id, payload_key, item_id, owned_by, bytes, sha256, body, object_key)
-SELECT i.tenant_id, %(payload_key)s, i.item_id, i.owned_by, %(bytes)s, %(sha256)s, %(body)s::bytea, %(object_key)s
+INSERT INTO payloads (tenant_id, payload_key, item_id, owned_by, bytes, sha256, media_type, body, object_key)
+SELECT i.tenant_id, %(payload_key)s, i.item_id, i.owned_by, %(bytes)s, %(sha256)s, %(media_type)s, %(body)s::bytea,
+    %(object_key)s
 FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.item_id = %(item_id)s
 ON CONFLICT (tenant_id, payload_key) DO UPDATE SET
-    bytes = excluded.bytes, sha256 = excluded.sha256, body = excluded.body, object_key = excluded.object_key
+    bytes = excluded.bytes, sha256 = excluded.sha256, media_type = excluded.media_type, body = excluded.body,
+    object_key = excluded.object_key
 WHERE payloads.item_id = excluded.item_id
 
 -- name: find_payload
@@ -207,6 +210,13 @@ SELECT i.source_ref, i.item_id, i.live, i.invalid_at, i.superseded_by, i.archive
     i.deleted_at IS NOT NULL OR i.anonymized_at IS NOT NULL AS is_forgotten
 FROM unnest(%(owners)s::text[], %(source_refs)s::text[]) AS k (owned_by, source_ref)
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.owned_by = k.owned_by AND i.kind = %(kind)s AND i.source_ref = k.source_ref
+
+-- name: affirm_fact
+-- A fact that was taken from a message and is stated now lasts, and gets the labels that it lacked.
+UPDATE items SET tier = 'persistent', subject = COALESCE(subject, %(subject)s), predicate = COALESCE(predicate, %(predicate)s),
+    object = COALESCE(object, %(object)s), category = COALESCE(category, %(category)s)
+WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND kind = 'fact' AND trust IN ('user', 'agent')
+    AND invalid_at IS NULL AND deleted_at IS NULL AND anonymized_at IS NULL
 
 -- name: set_aside
 -- Ended rows give up their reference to a row that states the same again; each gets one of its own.

@@ -57,8 +57,12 @@ ON CONFLICT (tenant_id, entity_id, item_id) DO NOTHING
 DELETE FROM mentions WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
 
 -- name: count_vectors
--- How many live vectors the tenant has of a model.
-SELECT count(*) FROM vectors WHERE tenant_id = %(tenant_id)s AND model_id = %(model_id)s AND live
+-- How many live vectors of a model one who asks may see: those that all share, and the most that a user or agent has.
+SELECT COALESCE(max(n) FILTER (WHERE NOT is_shared), 0) + COALESCE(max(n) FILTER (WHERE is_shared), 0) FROM (
+    SELECT scope = 'tenant' AS is_shared, count(*) AS n FROM vectors
+    WHERE tenant_id = %(tenant_id)s AND model_id = %(model_id)s AND live
+    GROUP BY scope = 'tenant',
+        CASE WHEN scope IN ('user', 'session') AND user_id IS NOT NULL THEN 'user:' || user_id ELSE owner END) o
 
 -- name: items_without_vector
 -- Items that a model has not embedded yet, a page at a time.

@@ -16,6 +16,7 @@ from recordari.lifetime import erase
 from recordari.lifetime.journal import journal_file
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants import tenants as tenant_verbs
+from recordari.tenants.sign_ins import make_code
 from recordari.tenants.tenants import NewKey
 
 DEVELOPMENT_KEY = "development"
@@ -98,11 +99,23 @@ async def make_development_key(resources: Resources) -> NewKey | None:
 
     None if the tenant has any key, or if other machines can reach the server.
     """
-    settings = resources.settings
-    if not settings.development_key or not is_loopback(settings.host):
+    if (identity := _developer(resources)) is None:
         return None
-    identity = Identity(tenant_id=tenant_id_of(DEVELOPMENT_TENANT), role=Role.ADMIN, actor="development")
     await tenant_verbs.ensure_tenant(resources, DEVELOPMENT_TENANT, actor=identity.actor)
     if await tenant_verbs.list_keys(resources, identity):
         return None
     return await tenant_verbs.create_key(resources, identity, name=DEVELOPMENT_KEY, role=Role.ADMIN)
+
+
+async def make_development_code(resources: Resources) -> str | None:
+    """Make a code that signs the developer in to the dashboard once; None if other machines can reach the server."""
+    identity = _developer(resources)
+    return await make_code(resources, identity) if identity is not None else None
+
+
+def _developer(resources: Resources) -> Identity | None:
+    """The administrator of the default tenant on a developer's own machine."""
+    settings = resources.settings
+    if not settings.development_key or not is_loopback(settings.host):
+        return None
+    return Identity(tenant_id=tenant_id_of(DEVELOPMENT_TENANT), role=Role.ADMIN, actor="development")

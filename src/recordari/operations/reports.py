@@ -14,12 +14,14 @@ from recordari.core.identity import Identity
 from recordari.core.ids import new_id
 from recordari.db import jobs, outbox
 from recordari.db.jobs import JobStatus
+from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
 from recordari.kit.verbs import existing
 from recordari.memory.index import EMBED_TOPIC, Reembedding, embedding_state
 from recordari.operations import storage
-from recordari.operations.rules import Day, Report, ReportKind, daily_brief, warnings_of
-from recordari.operations.storage import ItemCount, OtherCounts
+from recordari.operations.rules import MOST_AGENTS, Day, Report, ReportKind, daily_brief, warnings_of
+from recordari.operations.storage import ActiveDay, ItemCount, OtherCounts
+from recordari.recall.accesses import RecallSpeed, RecallTimes
 from recordari.sessions.rules.runs import MAX_EPISODES
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants.tenants import page_size, require_admin
@@ -45,6 +47,7 @@ async def make_daily_brief(resources: Resources, identity: Identity) -> Report:
             dead_letters=by_status.get(JobStatus.FAILED, 0) + sum(parked.values()),
             waiting=by_status.get(JobStatus.TODO, 0) + sum(pending.values()),
             quotas=quota.warnings,
+            agents=await storage.count_runs_by_agent(tx, since=since, limit=MOST_AGENTS),
         )
         figures = {
             **day.counts,
@@ -91,7 +94,31 @@ async def get_report(resources: Resources, identity: Identity, report_id: UUID) 
         return existing(await storage.find_report(tx, report_id), "report")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """What was remembered on each day, and how quick recall was."""
+
+    __pydantic_config__ = DESCRIBED
+
+    days: tuple[ActiveDay, ...]
+    """Oldest first; a day without new items is left out."""
+    recall: RecallSpeed | None
+    """Null if this process recalled nothing for the tenant in the last hour."""
+
+
+async def memory_activity(resources: Resources, identity: Identity, *, days: int = 30) -> Activity:
+    """Return how memory grew in the last days, and how quick recall was in the last hour."""
+    require_admin(identity)
+    if not 1 <= days <= MOST_ACTIVE_DAYS:
+        raise InvalidInput(f"days must be from 1 to {MOST_ACTIVE_DAYS}", field="days")
+    now = resources.clock()
+    async with resources.database.transaction(identity) as tx:
+        found = await storage.count_new(tx, since=(now - timedelta(days=days)).date())
+    return Activity(days=tuple(found), recall=resources.get(RecallTimes).speed(identity.tenant_id, now=now))
+
+
 LIVE = "live"
+MOST_ACTIVE_DAYS = 366
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,10 @@ import asyncio
 import hmac
 from datetime import date
 from importlib.metadata import version
+from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from recordari.core.checks import is_loopback
@@ -22,7 +23,7 @@ from recordari.errors import DatabaseUnavailable, RecordariError, Unauthenticate
 from recordari.kit.problems import Problem
 from recordari.kit.rest import PROBLEMS, AdminCaller, Cursor, Limit, bearer, host_name, page_of, paged, read_position
 from recordari.operations import reports
-from recordari.operations.reports import Stats
+from recordari.operations.reports import MOST_ACTIVE_DAYS, Activity, Stats
 from recordari.operations.rules import Report
 from recordari.tenants import usage
 from recordari.tenants.usage import QuotaUsage
@@ -134,6 +135,14 @@ stats_router = APIRouter(prefix="/v1", tags=["stats"], responses=PROBLEMS)
 async def memory_stats(caller: AdminCaller) -> Stats:
     """Return the figures of the tenant's memory, its pending work and its quota."""
     return await reports.memory_stats(*caller)
+
+
+@stats_router.get("/stats/activity", operation_id="memory_activity")
+async def memory_activity(
+    caller: AdminCaller, days: Annotated[int, Query(ge=1, le=MOST_ACTIVE_DAYS, description="How far back.")] = 30
+) -> Activity:
+    """Return how memory grew in the last days, and how quick recall was in the last hour."""
+    return await reports.memory_activity(*caller, days=days)
 
 
 @stats_router.get("/quota", operation_id="quota_usage")

@@ -13,7 +13,7 @@ from recordari.core.identity import Identity
 from recordari.db.database import Database, Transaction
 from recordari.db.pipeline import Part
 from recordari.db.queries import Queries, columns_of
-from recordari.operations.rules import Report, ReportKind
+from recordari.operations.rules import AgentRuns, Report, ReportKind
 
 queries = Queries(__name__)
 LAST_DAY = date(9999, 12, 31)
@@ -37,8 +37,24 @@ async def count_day(tx: Transaction, *, since: datetime) -> dict[str, int]:
     return {name: int(number) for name, number in row.items()}
 
 
+async def count_runs_by_agent(tx: Transaction, *, since: datetime, limit: int) -> list[AgentRuns]:
+    return await tx.all(queries.count_runs_by_agent, AgentRuns, since=since, limit=limit)
+
+
 async def sum_costs(tx: Transaction, *, since: datetime) -> dict[str, Decimal]:
     return {row["currency"]: row["cost"] for row in await tx.dicts(queries.sum_costs, since=since)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveDay:
+    """The new items of a day (UTC), by kind."""
+
+    day: date
+    new: dict[str, int]
+
+
+async def count_new(tx: Transaction, *, since: date) -> list[ActiveDay]:
+    return await tx.all(queries.count_new, ActiveDay, since=since)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

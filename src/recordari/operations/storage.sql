@@ -23,6 +23,16 @@ SELECT
     (SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND kind = 'episode') AS episodes,
     (SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND kind = 'chat_message' AND created_at >= %(since)s)
         AS messages_new,
+    (SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND kind = 'fact' AND created_at >= %(since)s) AS facts_new,
+    (SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND kind = 'procedure' AND created_at >= %(since)s)
+        AS procedures_new,
+    (SELECT count(DISTINCT user_id) FROM sessions WHERE tenant_id = %(tenant_id)s AND active_at >= %(since)s) AS users_seen,
+    (SELECT count(*) FROM proposals WHERE tenant_id = %(tenant_id)s AND status = 'open') AS proposals_open,
+    (SELECT count(*) FROM audit WHERE tenant_id = %(tenant_id)s AND at >= %(since)s AND action = 'fact.supersede')
+        AS facts_superseded,
+    (SELECT count(*) FROM audit WHERE tenant_id = %(tenant_id)s AND at >= %(since)s AND subject_kind = 'tenant'
+        AND subject_id = %(tenant_id)s::text AND action = 'retention.refuse')
+        AS sweeps_refused,
     (SELECT count(*) FROM sessions WHERE tenant_id = %(tenant_id)s AND status = 'open') AS sessions_open,
     (SELECT count(*) FROM sessions WHERE tenant_id = %(tenant_id)s AND opened_at >= %(since)s) AS sessions_opened,
     (SELECT count(*) FROM sessions WHERE tenant_id = %(tenant_id)s AND closed_at >= %(since)s) AS sessions_closed,
@@ -33,6 +43,19 @@ FROM (
         COALESCE(sum(calls), 0)::bigint AS tool_calls, COALESCE(sum(tokens_in), 0)::bigint AS tokens_in,
         COALESCE(sum(tokens_out), 0)::bigint AS tokens_out
     FROM runs WHERE tenant_id = %(tenant_id)s AND started_at >= %(since)s) r
+
+-- name: count_runs_by_agent
+-- Runs since a time by agent, those with the most runs first.
+SELECT agent_id, count(*) AS runs, count(*) FILTER (WHERE status = 'failed') AS failed
+FROM runs WHERE tenant_id = %(tenant_id)s AND started_at >= %(since)s AND agent_id IS NOT NULL
+GROUP BY agent_id ORDER BY runs DESC, agent_id LIMIT %(limit)s
+
+-- name: count_new
+-- The items of each day since one, by kind, whatever became of them.
+SELECT day, jsonb_object_agg(kind, number) AS new FROM (
+    SELECT (created_at AT TIME ZONE 'UTC')::date AS day, kind, count(*) AS number FROM items
+    WHERE tenant_id = %(tenant_id)s AND created_at >= %(since)s::date::timestamp AT TIME ZONE 'UTC' GROUP BY 1, 2) counted
+GROUP BY day ORDER BY day
 
 -- name: sum_costs
 -- Cost of the runs that started since a time, by currency.

@@ -57,7 +57,7 @@ async def policy_of(resources: Resources, identity: Identity) -> PrivacyPolicy:
 
     A setting that this version cannot read counts as the default policy, so that texts are masked all the same.
     """
-    setting = (await resources.get(TenantCache).get(resources.database, identity)).settings.get(PRIVACY_SETTING)
+    setting = (await resources.get(TenantCache).settings(resources.database, identity)).get(PRIVACY_SETTING)
     try:
         return PrivacyPolicy.read(setting)
     except InvalidInput:

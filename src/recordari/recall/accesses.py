@@ -1,12 +1,19 @@
-"""Counts of recalled items: gathered in the process, written from time to time. An archived item is live again at once."""
+"""Counts of recalled items: gathered in the process, written from time to time. An archived item is live again at once.
+
+And how long the last recalls took.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
 from uuid import UUID
 
-from recordari.core.cache import LaterFlush
+from recordari.core.cache import BoundedMap, LaterFlush
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, TenantId, job_identity
 from recordari.core.telemetry import get_log
 from recordari.db.database import Database
@@ -18,6 +25,9 @@ from recordari.recall.request import RecalledItem
 from recordari.recall.storage import Accesses
 
 log = get_log(__name__)
+
+MOST_TIMES = 1_000
+MOST_TENANTS = 10_000
 
 FLUSH_SECONDS = 30.0
 MOST_GATHERED = 50_000
@@ -82,3 +92,43 @@ async def _revived(resources: Resources, identity: Identity, item_ids: Sequence[
         await memory_storage.unarchive_items(tx, item_ids)
         # Decay must not archive them again before the counts are written.
         await storage.add_counts(tx, [Accesses(item_id=item_id, times=0, last_at=now) for item_id in item_ids])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallSpeed:
+    """How long the last recalls of a tenant took in this process."""
+
+    __pydantic_config__ = DESCRIBED
+
+    recalls: int
+    """At most the last 1,000 of the last hour."""
+    per_minute: float
+    p50_ms: float
+    p95_ms: float
+
+
+class RecallTimes:
+    """How long the last recalls of each tenant took."""
+
+    def __init__(self) -> None:
+        self._times: BoundedMap[TenantId, deque[tuple[datetime, float]]] = BoundedMap(MOST_TENANTS)
+
+    def note(self, tenant_id: TenantId, seconds: float, *, now: datetime) -> None:
+        times = self._times.get(tenant_id)
+        if times is None:
+            times = self._times.put(tenant_id, deque(maxlen=MOST_TIMES))
+        times.append((now, seconds))
+
+    def speed(self, tenant_id: TenantId, *, now: datetime) -> RecallSpeed | None:
+        """The figures of the last hour; None if there was no recall."""
+        hour_ago = now - timedelta(hours=1)
+        recent = [(at, seconds) for at, seconds in self._times.get(tenant_id) or () if at >= hour_ago]
+        if not recent:
+            return None
+        minutes = max(1.0, (now - recent[0][0]).total_seconds() / 60)
+        taken = sorted(seconds for _, seconds in recent)
+
+        def below(share: float) -> float:
+            return taken[ceil(share * len(taken)) - 1] * 1000
+
+        return RecallSpeed(recalls=len(taken), per_minute=len(taken) / minutes, p50_ms=below(0.5), p95_ms=below(0.95))

@@ -49,6 +49,9 @@ def remember(
     speaker: Annotated[str | None, typer.Option(help="Who said it.")] = None,
     source_ref: Annotated[str | None, typer.Option(help="Your own key for it: the same key is the same item.")] = None,
     event_time: Moment = None,
+    subject: Annotated[str | None, typer.Option(help="Whom or what a fact is about.")] = None,
+    predicate: Annotated[str | None, typer.Option(help="What it says of that, such as `lives in`.")] = None,
+    object_: Annotated[str | None, typer.Option("--object", help="The value, such as `Lisbon`.")] = None,
 ) -> Answer:
     """Remember something: a fact of --user or --agent, or with --session what was said there."""
     content = sys.stdin.read() if text == "-" else text
@@ -57,7 +60,16 @@ def remember(
 
     async def run(caller: Caller) -> Remembered:
         saved = await remember_verbs.remember(
-            *caller, content, kind=chosen, scope=scope, speaker=speaker, source_ref=source_ref, event_time=moment
+            *caller,
+            content,
+            kind=chosen,
+            scope=scope,
+            speaker=speaker,
+            source_ref=source_ref,
+            event_time=moment,
+            subject=subject,
+            predicate=predicate,
+            object=object_,
         )
         await settle(caller, patience=EMBED_PATIENCE)
         return saved

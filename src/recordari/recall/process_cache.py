@@ -20,13 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordari.core.cache import BoundedMap
-from recordari.core.identity import Identity, TenantId
+from recordari.core.identity import Identity, SessionId, TenantId
 from recordari.db.database import Database
+from recordari.memory.storage import ask_line
 from recordari.recall import storage
 from recordari.recall.request import RecallAnswer, RecallRequest
 from recordari.recall.rules.candidates import Columns, Floats, Ids
 from recordari.recall.storage import SnapshotRow, Visibility, VisibleVersions
 
+MOST_OWNED = 400  # visible items that are read whole, in one round trip: it costs less than any search
 MOST_ITEMS = 4_000  # in a snapshot; larger memories are searched by the indexes of the database
 MOST_BYTES = 192 * 2**20
 ITEM_BYTES = 10_000  # about: row, text and vector of one item, and cached matches of its words
@@ -94,6 +96,7 @@ class SnapshotCache:
     def __init__(self) -> None:
         self._snapshots: OrderedDict[_Key, Snapshot] = OrderedDict()
         self._requests: BoundedMap[_Key, _Requests] = BoundedMap(MOST_REQUESTS)
+        self._large: BoundedMap[_Key, bool] = BoundedMap(MOST_REQUESTS, seconds=SNAPSHOT_SECONDS)
         self._held = 0
         self._reading: dict[_Key, asyncio.Future[None]] = {}
         self._following: dict[_Key, asyncio.Task[VisibleVersions]] = {}
@@ -102,18 +105,25 @@ class SnapshotCache:
         return len(self._snapshots)
 
     def expects(self, visibility: Visibility, *, model_id: str) -> bool:
-        """Whether there is a snapshot, or will be after one more request."""
+        """Whether the memory may be small, or has a snapshot, or will have one after one more request."""
         key = _Key(visibility, model_id)
-        if key in self._snapshots:
+        if key in self._snapshots or self._large.get(key) is None:
             return True
         requests = self._requests.get(key)
         return requests is not None and replace(requests, times=requests.times + 1).is_enough
 
     async def read(
         self, database: Database, visibility: Visibility, *, model_id: str, dimensions: int, topic: str
-    ) -> tuple[Snapshot, bool] | None:
-        """The items visible now, and whether the topic has work left; None when the database must be searched."""
+    ) -> tuple[Snapshot, bool, bool] | None:
+        """The items visible now, whether the topic has work left, and whether all of them were read just now.
+
+        None when the database must be searched.
+        """
         key = _Key(visibility, model_id)
+        if self._large.get(key) is None:
+            owned = await self._read_owned(database, key, dimensions, topic)
+            if owned is not None:
+                return owned
         snapshot = self._snapshots.get(key)
         requests = self._count_request(key) if snapshot is None else None
         if requests is not None and not requests.is_enough:
@@ -135,7 +145,27 @@ class SnapshotCache:
             snapshot = replace(snapshot, state=state)
         self._requests.pop(key)  # a snapshot that must make room has to be earned again
         self._keep(key, snapshot)
-        return snapshot, state.waiting
+        return snapshot, state.waiting, False
+
+    async def _read_owned(
+        self, database: Database, key: _Key, dimensions: int, topic: str
+    ) -> tuple[Snapshot, bool, bool] | None:
+        """Read a small memory whole, unless it is at hand and has not changed; None if it is not small."""
+        snapshot = self._snapshots.get(key)
+        known = snapshot.state.changes if snapshot is not None and not snapshot.is_incomplete else None
+        changes, waiting, rows = await storage.find_owned_rows(
+            database, key.visibility, key.model_id, known=known, topic=topic, limit=MOST_OWNED + 1
+        )
+        if len(rows) > MOST_OWNED:
+            self._large.put(key, True)
+            return None
+        is_fresh = snapshot is None or changes != known
+        if snapshot is None or is_fresh:
+            versions = b"".join(row.candidate.item_id.bytes + row.version for row in rows)
+            state = VisibleVersions(changes=changes, versions=versions, waiting=waiting)
+            snapshot = _snapshot(rows, state, dimensions)
+        self._keep(key, snapshot)
+        return snapshot, waiting, is_fresh
 
     async def _current_state(self, database: Database, key: _Key, topic: str) -> VisibleVersions:
         """The state now. Callers during a read share the next read, which begins after all of them called."""
@@ -185,7 +215,7 @@ class SnapshotCache:
         rows = {
             id_bytes: row
             for row in (before.items if before is not None else ())
-            if (id_bytes := row.item.item_id.bytes) not in lacking and versions.get(id_bytes) == row.version
+            if (id_bytes := row.candidate.item_id.bytes) not in lacking and versions.get(id_bytes) == row.version
         }
         missing = [UUID(bytes=id_bytes) for id_bytes in versions if id_bytes not in rows]
         if before is not None and not missing and len(rows) == len(before.items):
@@ -197,7 +227,7 @@ class SnapshotCache:
                 for start in range(0, len(missing), FETCHED):  # in pages, so that the event loop goes on
                     page = missing[start : start + FETCHED]
                     fetched = await storage.find_snapshot_rows(tx, key.visibility, key.model_id, page)
-                    rows |= {row.item.item_id.bytes: row for row in fetched}
+                    rows |= {row.candidate.item_id.bytes: row for row in fetched}
         return _snapshot(list(rows.values()), state, dimensions)
 
     def _keep(self, key: _Key, snapshot: Snapshot) -> None:
@@ -224,7 +254,7 @@ def _snapshot(rows: list[SnapshotRow], state: VisibleVersions, dimensions: int) 
             vectors[index] = row.embedding
         for name in row.names:
             mentions.setdefault(name, []).append(index)
-    lacking = [row.item.item_id for row in rows if row.embedding is None]
+    lacking = [row.candidate.item_id for row in rows if row.embedding is None]
     return Snapshot(
         state=state,
         items=rows,
@@ -249,10 +279,12 @@ class RecallCache:
         database: Database,
         identity: Identity,
         request: RecallRequest,
-        load: Callable[[], Awaitable[RecallAnswer]],
+        load: Callable[[Sequence[SessionId]], Awaitable[RecallAnswer]],
     ) -> tuple[RecallAnswer, bool]:
-        """The answer to a request, and whether it came from the cache."""
-        version = await storage.read_version(database, identity)
+        """The answer to a request, and whether it came from the cache; `load` gets the sessions of the caller's line."""
+        asked, line = storage.ask_version(identity), ask_line(identity)
+        await database.read_batch(identity, [asked] if line is None else [asked, line])
+        version = asked.answer
         # The viewpoint decides what is visible and the request what is asked: nothing else does.
         key = (identity.viewpoint, request)
         cached = self._answers.get(key)
@@ -260,7 +292,7 @@ class RecallCache:
             self._counts["hits"] += 1
             return cached[0], True
         self._counts["misses"] += 1
-        answer = await load()
+        answer = await load(line.answer if line is not None else ())
         seconds = DEGRADED_SECONDS if answer.degraded else ANSWER_SECONDS
         self._answers.put(key, (answer, version), seconds=seconds)
         return answer, False

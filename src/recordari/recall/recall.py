@@ -25,7 +25,7 @@ from recordari.memory.rules import Collection, asked_by, embedded_text, entities
 from recordari.memory.tenant_view import TenantView, TenantViews
 from recordari.models.base import fail_open
 from recordari.recall import storage
-from recordari.recall.accesses import note_use
+from recordari.recall.accesses import RecallTimes, note_use
 from recordari.recall.process_cache import MOST_ITEMS, SnapshotCache
 from recordari.recall.request import Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
 from recordari.recall.rules.arms import find_rows
@@ -68,6 +68,8 @@ class _Result:
     found_by: Mapping[UUID, tuple[str, ...]]
     """The arms that found each of the best."""
     searched_in: str
+    links: Sequence[tuple[UUID, UUID]] | None = None
+    """Pairs of a fact and the turn that it was taken from, where they were read with the items."""
 
 
 async def recall(
@@ -111,15 +113,23 @@ async def recall(
     return await find(resources, identity, request)
 
 
-async def find(resources: Resources, identity: Identity, request: RecallRequest) -> RecallAnswer:
-    """Answer a request; other rooms call this."""
+async def find(
+    resources: Resources, identity: Identity, request: RecallRequest, *, line: Sequence[SessionId] | None = None
+) -> RecallAnswer:
+    """Answer a request; other rooms call this, with the sessions of the caller's line if they have read them."""
+    started = time.perf_counter()
     with resources.telemetry.measured("recall"):
-        return await _Recall(resources, identity, request).answer()
+        answer = await _Recall(resources, identity, request, line).answer()
+    resources.get(RecallTimes).note(identity.tenant_id, time.perf_counter() - started, now=resources.clock())
+    return answer
 
 
 class _Recall:
-    def __init__(self, resources: Resources, identity: Identity, request: RecallRequest) -> None:
+    def __init__(
+        self, resources: Resources, identity: Identity, request: RecallRequest, line: Sequence[SessionId] | None
+    ) -> None:
         self.resources = resources
+        self.line = line
         self.identity = identity
         self.request = request
         self.tenant = RecallSettings()
@@ -183,7 +193,8 @@ class _Recall:
             cached = await self._in_snapshot(question, search, collection, limit)
             result = cached or await self._in_database(question, search, lexical, collection, limit)
             self._mark("rank")
-            merged = folded(result.best, result.items, await self._links(result.items))
+            links = result.links if result.links is not None else await self._links(result.items)
+            merged = folded(result.best, result.items, links)
             if len(merged.kept) >= self.request.top_k or len(result.best) < limit:
                 break
         return result, merged
@@ -207,6 +218,8 @@ class _Recall:
         """The sessions of the caller's line: to search, and to leave out of history."""
         if not {AskedScope.SESSION, AskedScope.HISTORY} & self.scopes:
             return ()
+        if self.line is not None:
+            return self.line
         return await memory_storage.read_line(self.resources.database, self.identity)
 
     async def _early(self, search: Search, view: TenantView) -> LexicalHits | None:
@@ -246,7 +259,7 @@ class _Recall:
         if cached is None:
             return None
         self._mark("candidates")
-        snapshot, waiting = cached
+        snapshot, waiting, is_fresh = cached
         hits = find_rows(
             snapshot.columns,
             snapshot.similarity(search.vector),
@@ -262,10 +275,12 @@ class _Recall:
         best = self._ranked(question, search, snapshot.columns, hits.results, collection, limit)
         if request.explain:
             best = with_ranks(best, hits)
-        items = {item.candidate.item_id: snapshot.items[item.row].item for item in best}
+        rows = [snapshot.items[item.row] for item in best]
+        items = {row.candidate.item_id: row.item for row in rows}
         return _Result(
             best=best,
             items=items,
+            links=[(row.candidate.item_id, source) for row in rows for source in row.sources] if is_fresh else None,
             waiting=waiting,
             pending=await self._pending() if waiting and request.explain else 0,
             counts=hits.counts() if request.explain else {},

@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import Annotated, Any
 from uuid import UUID
 
-from recordari.core.checks import check_times
+from recordari.core.checks import check_times, checked_content
 from recordari.core.described import DESCRIBED, LEFT_OUT_IF_EMPTY
-from recordari.core.identity import AskedScope, Identity, Role, Scope
-from recordari.core.items import Kind, Trust, checked_content, require_owner
+from recordari.core.identity import AskedScope, Identity, Role, Scope, require_owner
+from recordari.core.items import Kind, Trust
 from recordari.errors import Forbidden, InvalidInput
 
 MAX_TOP_K = 20  # R1

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Any
+from operator import itemgetter
+from typing import Any, cast
 from uuid import UUID
 
 import numpy as np
@@ -17,7 +18,7 @@ from pgvector import HalfVector
 
 from recordari.core.checks import BEGINNING, END
 from recordari.core.identity import AskedScope, Identity, SessionId, session_thread
-from recordari.core.items import Item, Kind
+from recordari.core.items import READ_COLUMNS, Item, Kind
 from recordari.core.text import tsquery_literal
 from recordari.db.database import BatchedQuery, Database, Record, Transaction, reader
 from recordari.db.queries import Queries, Query
@@ -279,7 +280,7 @@ def _visible_parameters(identity: Identity, area: Search | Visibility) -> dict[s
     }
 
 
-def _vector_parameters(identity: Identity, search: Search) -> dict[str, Any]:
+def _vector_parameters(identity: Identity, search: Search | Visibility) -> dict[str, Any]:
     """The owners of visible vectors, as the column `owner` writes them."""
     ids = {AskedScope.TENANT: "", AskedScope.USER: identity.user_id, AskedScope.AGENT: identity.agent_id}
     owners = [f"{scope}:{owner}" for scope, owner in ids.items() if scope in search.scopes and owner is not None]
@@ -310,10 +311,18 @@ class SnapshotRow:
     """A visible item with everything that recall needs of it."""
 
     version: bytes
-    item: Item
+    columns: Sequence[Any]
+    """Those of the item."""
     candidate: Candidate
     embedding: NDArray[np.float16] | None
-    names: tuple[str, ...]
+    names: Sequence[str]
+    sources: Sequence[UUID]
+    """Of a fact: the items that it was taken from."""
+
+    @property
+    def item(self) -> Item:
+        """Made when it is needed: of the items that are searched, few are shown."""
+        return _read_item(**dict(zip(READ_COLUMNS, self.columns, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,8 +341,9 @@ async def find_visible_versions(
     database: Database, visibility: Visibility, *, known: VisibleVersions | None, topic: str, limit: int
 ) -> VisibleVersions:
     """The state now; the database sends the versions only if the count of changes is not the known one."""
-    parameters = _visible_parameters(visibility.identity, visibility) | {"topic": topic, "limit": limit}
-    parameters |= {"session_user": visibility.identity.user_id}
+    identity = visibility.identity
+    parameters = _visible_parameters(identity, visibility) | _vector_parameters(identity, visibility)
+    parameters |= {"topic": topic, "limit": limit, "session_user": identity.user_id}
     parameters |= {"known": known.changes if known is not None else None}
     query = _snapshot_query(visibility, queries.visible_versions)
     ((changes, versions, waiting),) = await database.execute(visibility.identity, query, **parameters)
@@ -342,13 +352,30 @@ async def find_visible_versions(
     return VisibleVersions(changes=changes, versions=versions, waiting=waiting)
 
 
+async def find_owned_rows(
+    database: Database, visibility: Visibility, model_id: str, *, known: int | None, topic: str, limit: int
+) -> tuple[int, bool, list[SnapshotRow]]:
+    """How often the visible items have changed, whether the topic has work left, and up to so many of the items.
+
+    There are none where the count of changes is the known one.
+    """
+    identity = visibility.identity
+    parameters = _visible_parameters(identity, visibility) | _vector_parameters(identity, visibility)
+    parameters |= {"topic": topic, "limit": limit, "session_user": identity.user_id}
+    query = replace(_snapshot_query(visibility, queries.owned_rows), binary=True)
+    rows = await database.execute(identity, query, model_id=model_id, known=known, **parameters)
+    changes, waiting, *_ = rows[0]
+    return changes, waiting, [_snapshot_row(*columns) for _, _, *columns in rows if columns[0] is not None]
+
+
 async def find_snapshot_rows(
     tx: Transaction, visibility: Visibility, model_id: str, item_ids: Sequence[UUID]
 ) -> list[SnapshotRow]:
     parameters = _visible_parameters(visibility.identity, visibility)
     query = _snapshot_query(visibility, queries.snapshot_rows)
-    rows = await tx.query_custom_plan(query, dict, model_id=model_id, item_ids=list(item_ids), **parameters)
-    return [_snapshot_row(row) for row in rows]
+    return await tx.query_custom_plan(
+        query, cast("type[SnapshotRow]", _snapshot_row), model_id=model_id, item_ids=list(item_ids), **parameters
+    )
 
 
 def _snapshot_query(visibility: Visibility, query: Query) -> Query:
@@ -358,20 +385,34 @@ def _snapshot_query(visibility: Visibility, query: Query) -> Query:
 @lru_cache(maxsize=16)
 def _filled(query: Query, history: bool, archived: bool) -> Query:
     variant = _Variant(past="holds_now", archived=archived, of_source=False, history=history)
-    return replace(query.filled(live=variant.live, visible=variant.visible), name=f"{query.name}_{variant.name}")
+    parts = [queries.owned, *([queries.owned_history] if history else [])]
+    filled = query.filled(
+        owned=" UNION ALL ".join(f"({part.sql})" for part in parts),
+        changes=queries.changes.sql,
+        snapshot_columns=queries.snapshot_columns.sql,
+        live=variant.live,
+        visible=variant.visible,
+    )
+    return replace(filled, name=f"{query.name}_{variant.name}")
 
 
-def _snapshot_row(row: dict[str, Any]) -> SnapshotRow:
-    features = {name: row.pop(name) for name in ("thread", "position", "terms", "tokens", "traits")}
-    version, embedding, names = row.pop("version"), row.pop("embedding"), row.pop("names")
-    names_shared = ("item_id", "scope", "session_id", "speaker", "trust", "event_time", "archived_at")
-    shared = {name: row[name] for name in names_shared}
+_FEATURES = ("thread", "position", "terms", "tokens", "traits")
+_PLACES = {name: place for place, name in enumerate((*_FEATURES, *READ_COLUMNS))}
+_KIND = _PLACES["kind"]
+_OF_CANDIDATE = [_PLACES[name] for name in Candidate._fields[: Candidate._fields.index("similarity")]]
+_candidate_values: Callable[[Sequence[Any]], Any] = itemgetter(*_OF_CANDIDATE)
+
+
+def _snapshot_row(version: bytes, *values: Any) -> SnapshotRow:
+    """A row of `snapshot_columns`."""
+    *columns, embedding, names, sources = values
     return SnapshotRow(
         version=version,
-        item=_read_item(**row),
-        candidate=Candidate(**shared, **features, is_fact=row["kind"] == Kind.FACT),
+        columns=columns[len(_FEATURES) :],
+        candidate=Candidate(*[*_candidate_values(columns), None, columns[_KIND] == Kind.FACT]),
         embedding=None if embedding is None else np.frombuffer(embedding, dtype=">f2", offset=4),
-        names=tuple(names),
+        names=names,
+        sources=sources or (),
     )
 
 
@@ -393,11 +434,10 @@ async def add_counts(tx: Transaction, counts: Sequence[Accesses]) -> None:
     )
 
 
-async def read_version(database: Database, identity: Identity) -> int:
+def ask_version(identity: Identity) -> BatchedQuery[int]:
     """How often the memory of the identity has changed; it differs after every change."""
     owners = {"user_id": identity.user_id, "agent_id": identity.agent_id, "session_id": identity.session_id}
-    ((version,),) = await database.execute(identity, queries.version, owned_by=identity.owned_by, **owners)
-    return int(version)
+    return BatchedQuery(queries.version, lambda rows: int(rows[0]["version"]), owned_by=identity.owned_by, **owners)
 
 
 async def links_among(database: Database, identity: Identity, item_ids: Sequence[UUID]) -> list[tuple[UUID, UUID]]:

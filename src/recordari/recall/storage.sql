@@ -216,32 +216,60 @@ LEFT JOIN LATERAL (
     SELECT embedding FROM vectors
     WHERE tenant_id = %(tenant_id)s AND model_id = %(model_id)s AND item_id = w.item_id AND w.distance IS NULL OFFSET 0) v ON true
 
+-- name: changes
+-- Fragment: how often the memory of these owners has changed.
+SELECT COALESCE(sum(m.version), 0)::bigint AS version FROM memory_versions m
+    WHERE m.tenant_id = %(tenant_id)s AND m.owner_class = ANY(ARRAY(
+        SELECT owner_class('session', %(session_user)s, NULL, s) FROM unnest(%(session_ids)s::text[]) AS s)
+        || ARRAY[owner_class('tenant', NULL, NULL, NULL), owner_class('user', %(user_id)s, NULL, NULL),
+            owner_class('agent', NULL, %(agent_id)s, NULL), owner_class('session', %(history_user)s, NULL, NULL)])
+
+-- name: owned
+-- Fragment: what these owners have, found by owner alone, whatever else the tenant has and the statistics of the table say:
+-- OFFSET 0 keeps the planner from any other index.
+SELECT i.*, i.xmin FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.owner COLLATE "C" = ANY(%(owners)s) OFFSET 0
+
+-- name: owned_history
+-- Fragment: the same for the other sessions of a user, which are one range of owners.
+SELECT i.*, i.xmin FROM items i
+        WHERE i.tenant_id = %(tenant_id)s AND i.owner COLLATE "C" > %(history_from)s AND i.owner COLLATE "C" < %(history_to)s
+            AND i.owner <> ALL(%(line_owners)s) OFFSET 0
+
 -- name: visible_versions
 -- How often the memory of these owners has changed, whether a topic has work left, and if the count is not the known one: the
 -- items that are visible now, each by its id and the number of its last change.
 SELECT c.version, CASE WHEN c.version IS DISTINCT FROM %(known)s::bigint THEN (
     SELECT COALESCE(string_agg(uuid_send(s.item_id) || xidsend(s.version), ''::bytea), ''::bytea) FROM (
-        SELECT i.item_id, i.xmin AS version FROM items i WHERE i.tenant_id = %(tenant_id)s AND {live} AND {visible}
-        LIMIT %(limit)s) s
+        SELECT i.item_id, i.xmin AS version FROM ({owned}) i WHERE {live} AND {visible} LIMIT %(limit)s) s
 ) END, EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)s)
-FROM (
-    SELECT COALESCE(sum(m.version), 0)::bigint AS version FROM memory_versions m
-    WHERE m.tenant_id = %(tenant_id)s AND m.owner_class = ANY(ARRAY(
-        SELECT owner_class('session', %(session_user)s, NULL, s) FROM unnest(%(session_ids)s::text[]) AS s)
-        || ARRAY[owner_class('tenant', NULL, NULL, NULL), owner_class('user', %(user_id)s, NULL, NULL),
-            owner_class('agent', NULL, %(agent_id)s, NULL), owner_class('session', %(history_user)s, NULL, NULL)])) c
+FROM ({changes}) c
 
--- name: snapshot_rows
--- Everything that recall needs of these items, if they are visible now: features, texts, vectors and names.
-SELECT xidsend(i.xmin) AS version, i.thread, i.position, i.terms, i.tokens, i.traits,
+-- name: snapshot_columns
+-- Fragment: everything that recall needs of an item: features, texts, vectors and names.
+xidsend(i.xmin) AS version, i.thread, i.position, i.terms, i.tokens, i.traits,
     {i.item_columns},
     (SELECT halfvec_send(v.embedding) FROM vectors v
      WHERE v.tenant_id = %(tenant_id)s AND v.model_id = %(model_id)s AND v.item_id = i.item_id) AS embedding,
     ARRAY(
         SELECT e.key FROM mentions m JOIN entities e ON e.tenant_id = m.tenant_id AND e.entity_id = m.entity_id
-        WHERE m.tenant_id = %(tenant_id)s AND m.item_id = i.item_id) AS names
+        WHERE m.tenant_id = %(tenant_id)s AND m.item_id = i.item_id) AS names,
+    CASE WHEN i.kind = 'fact' THEN ARRAY(
+        SELECT e.source_item_id FROM evidence e WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id) END AS sources
+
+-- name: snapshot_rows
+-- Everything that recall needs of these items, if they are visible now.
+SELECT {snapshot_columns}
 FROM items i
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND {live} AND {visible}
+
+-- name: owned_rows
+-- Everything that recall needs of the visible items of some owners, up to a limit, unless their count of changes is the known
+-- one. The first column is that count, the second whether a topic has work left.
+SELECT c.version, EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)s) AS waiting, r.*
+FROM ({changes}) c
+LEFT JOIN LATERAL (
+    SELECT {snapshot_columns} FROM ({owned}) i
+    WHERE c.version IS DISTINCT FROM %(known)s::bigint AND {live} AND {visible} LIMIT %(limit)s) r ON true
 
 -- name: add_counts
 -- Adds how often items were recalled since the last flush.
@@ -255,7 +283,7 @@ ON CONFLICT (tenant_id, item_id) DO UPDATE SET
 
 -- name: version
 -- How often the memory of these owners has changed; of a user with all sessions, of a session with all of its line.
-SELECT COALESCE(sum(version), 0)::bigint FROM memory_versions
+SELECT COALESCE(sum(version), 0)::bigint AS version FROM memory_versions
 WHERE tenant_id = %(tenant_id)s AND owner_class = ANY(ARRAY[
     owner_class('tenant', NULL, NULL, NULL), owner_class('user', %(user_id)s, NULL, NULL),
     owner_class('agent', NULL, %(agent_id)s, NULL), owner_class('session', %(user_id)s, NULL, %(session_id)s)]

@@ -12,8 +12,9 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from recordari.core.cache import BoundedMap
 from recordari.core.described import DESCRIBED
-from recordari.core.identity import Identity, Scope, SessionId, checked_id, optional_choice
+from recordari.core.identity import Identity, Owner, Scope, SessionId, TenantId, checked_id, optional_choice
 from recordari.core.ids import new_id
 from recordari.core.items import REVIEWED_TRUST, Kind, NewItem, Tier, Trust, least_trusted
 from recordari.core.tokens import cut_to_tokens, message_tokens
@@ -21,12 +22,13 @@ from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
 from recordari.db.queries import columns_of
-from recordari.errors import InvalidInput, ProviderError
+from recordari.errors import Conflict, InvalidInput, ProviderError
 from recordari.kit.resources import Resources
 from recordari.memory import remember
-from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.index import EMBED_TOPIC, Threads
 from recordari.memory.remember import MAX_BATCH, Ready, Remembered, with_source_ref
-from recordari.memory.storage import Row
+from recordari.memory.storage import Meaning, Row
+from recordari.memory.tenant_view import TenantViews
 from recordari.models.base import fail_open
 from recordari.models.language import LanguageModel, fenced
 from recordari.sessions import storage
@@ -36,6 +38,7 @@ from recordari.sessions.rules.summaries import FOLD_TOKENS, SUMMARY_TOKENS, Said
 from recordari.sessions.rules.window import (
     COMPRESSED_TAIL,
     SUMMARY_EVERY,
+    TAIL,
     TRUST,
     Message,
     MessageRole,
@@ -47,7 +50,9 @@ from recordari.sessions.rules.window import (
     counted,
     slid_to,
     state_of,
+    tail_must_move,
     trust_of,
+    with_tail,
 )
 from recordari.sessions.sessions import (
     entered,
@@ -99,10 +104,17 @@ async def add_messages(
     with resources.telemetry.measured("add_messages"):
         ready = await remember.make_ready(resources, identity, [_item(message, scope) for message in messages])
         now = resources.clock()
+        if prompt_tokens is None and (added := await _add_quickly(resources, identity, ready, now=now)) is not None:
+            return added
         async with entered(resources, identity, identity.session_id) as (tx, current, _):
             ready = _in_session(ready, current.session)
             remembered, changed = await remember.save_ready(tx, ready)
-            fresh = [row for row, result in zip(ready.rows, remembered, strict=True) if result.was_new]
+            # One with its own id that is not changed was written, and counted, over a connection that was lost.
+            fresh = [
+                row
+                for row, result in zip(ready.rows, remembered, strict=True)
+                if result.was_new and result.id in changed
+            ]
             if notes := _notes(fresh, now=now):
                 await keep_notes(tx, current.session, notes, now=now)
             session = await _with_messages(resources, tx, current, fresh)
@@ -116,11 +128,80 @@ async def add_messages(
             resources.wake(EMBED_TOPIC)
         if due:
             resources.wake(SUMMARISE_TOPIC)
+        resources.get(OpenSessions).note(identity, replace(current, session=session))
     return Added(
         session_id=session.session_id,
         messages=tuple(remembered),
         window=state_of(session, limit=limit_of(resources, current)),
     )
+
+
+MOST_SESSIONS = 10_000
+SESSION_SECONDS = 600.0  # a changed agent has its new window after that
+QUICK_MESSAGES = 8
+
+
+class OpenSessions:
+    """Caches sessions that took messages a moment ago. Only the database knows whether they are still as they were."""
+
+    def __init__(self) -> None:
+        self._known: BoundedMap[tuple[TenantId, Owner, SessionId], SessionWithModel]
+        self._known = BoundedMap(MOST_SESSIONS, seconds=SESSION_SECONDS)
+
+    def note(self, identity: Identity, current: SessionWithModel) -> None:
+        assert identity.session_id is not None
+        self._known.put((identity.tenant_id, identity.owned_by, identity.session_id), current)
+
+    def find(self, identity: Identity) -> SessionWithModel | None:
+        """The open session under the identity's session id, if it is the identity's own."""
+        if identity.session_id is None:
+            return None
+        current = self._known.get((identity.tenant_id, identity.owned_by, identity.session_id))
+        return current if current is not None and current.session.owned_by == identity.owned_by else None
+
+    def forget_tenant(self, tenant_id: TenantId) -> None:
+        """Read its sessions again, because the tenant was changed."""
+        self._known.drop(lambda key, _: key[0] == tenant_id)
+
+
+async def _add_quickly(resources: Resources, identity: Identity, ready: Ready, *, now: datetime) -> Added | None:
+    """Add a few messages in one round trip, if the session is as it was a moment ago; None when the long way is needed."""
+    current = resources.get(OpenSessions).find(identity)
+    is_plain = 0 < len(ready.rows) <= QUICK_MESSAGES and not any(row.item.payload for row in ready.rows)
+    if current is None or not is_plain or resources.database.is_joined:
+        return None
+    rows, limit = _in_session(ready, current.session).rows, limit_of(resources, current)
+    if _notes(rows, now=now) or len({row.item.source_ref for row in rows}) < len(rows):
+        return None
+    view = await resources.get(TenantViews).get(resources.database, identity)
+    threads = resources.get(Threads)
+
+    def meaning(row: Row) -> Meaning | None:
+        found = remember.meaning_of(resources, identity, row, model_id=view.model_id)
+        threads.note(identity.tenant_id, row)  # it is before the next one; a vector for which it was not is not kept
+        return found
+
+    try:
+        session, topics = await storage.add_rows(
+            resources.database,
+            identity,
+            current.session,
+            rows,
+            meaning,
+            tokens=sum(counted(row.item.content, limit) for row in rows),
+            limit=limit,
+            embed_topic=EMBED_TOPIC,
+            summary_topic=SUMMARISE_TOPIC,
+            every=SUMMARY_EVERY,
+            now=now,
+        )
+    except (Conflict, InvalidInput):  # it has changed, or the leak guard refuses what may exist already
+        return None
+    for topic in topics:
+        resources.wake(topic)
+    resources.get(OpenSessions).note(identity, replace(current, session=session))
+    remembered = tuple(remember.answer_for(row, row.item_id, was_new=True) for row in rows)
+    return Added(session_id=session.session_id, messages=remembered, window=state_of(session, limit=limit))
 
 
 def _item(message: NewMessage, scope: Scope | None) -> NewItem:
@@ -130,7 +211,7 @@ def _item(message: NewMessage, scope: Scope | None) -> NewItem:
     trust = trust_of(message.role, message.trust)
     return NewItem(
         content=message.content,
-        kind=Kind.CHAT_MESSAGE,
+        kind=Kind.TOOL_OUTPUT if message.role is MessageRole.TOOL else Kind.CHAT_MESSAGE,
         scope=scope,
         # Not derived from the text: people repeat themselves, even within one call.
         source_ref=message.message_id or str(new_id()),
@@ -175,24 +256,26 @@ async def _with_messages(
     limit, session = limit_of(resources, current), current.session
     tokens = session.window_tokens + sum(counted(row.item.content, limit) for row in fresh)
     session = replace(session, messages=session.messages + len(fresh), window_tokens=tokens)
-    if tokens <= limit:
-        return session
-    sizes = await storage.window_tokens(tx, session)
-    if not sizes:
-        return session
-    first, tokens = slid_to(sizes, limit)
-    return replace(session, window_from=first, window_tokens=tokens)
+    if tokens > limit and (sizes := await storage.list_tokens(tx, session, first=session.window_from)):
+        first, tokens = slid_to(sizes, limit)
+        session = replace(session, window_from=first, window_tokens=tokens)
+    return await _with_tail(tx, session, length=TAIL, compressed=False) if tail_must_move(session) else session
+
+
+async def _with_tail(tx: Transaction, session: Session, *, length: int, compressed: bool) -> Session:
+    sizes = await storage.list_tokens(tx, session, first=session.epoch_from or 1)
+    return with_tail(session, sizes, length=length, compressed=compressed)
 
 
 async def with_usage(resources: Resources, tx: Transaction, current: SessionWithModel, prompt_tokens: int) -> Session:
     """The session after a turn reported its prompt: above 80 % of the model's context a new epoch begins (W5)."""
-    session = replace(current.session, prompt_tokens=checked_usage(prompt_tokens))
-    last = await storage.last_position(tx, session)
+    before, last = current.session, await storage.last_position(tx, current.session)
+    session = replace(before, prompt_tokens=checked_usage(prompt_tokens))
     model_tokens = model_tokens_of(resources, current)
-    if not compresses(session, prompt_tokens=prompt_tokens, model_tokens=model_tokens, last=last):
+    if not compresses(before, prompt_tokens=prompt_tokens, model_tokens=model_tokens, last=last):
         return session
-    tail = await storage.tail_position(tx, session, length=COMPRESSED_TAIL)
-    return replace(session, epoch=session.epoch + 1, epoch_from=tail or session.window_from, epoch_to=last)
+    session = await _with_tail(tx, session, length=COMPRESSED_TAIL, compressed=True)
+    return replace(session, epoch=session.epoch + 1, epoch_to=last)
 
 
 def _summary_due(before: Session, after: Session) -> bool:

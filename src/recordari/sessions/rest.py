@@ -34,6 +34,7 @@ from recordari.sessions import state as state_verbs
 from recordari.sessions.messages import Added
 from recordari.sessions.rules.runs import (
     MAX_ARGUMENT_BYTES,
+    MAX_TYPE,
     MOST_EPISODES_GIVEN,
     NewToolCall,
     Replay,
@@ -265,7 +266,12 @@ class ToolCallRequest(Strict):
 
     name: str = Field(min_length=1, max_length=200)
     arguments: str | dict[str, Any] | list[Any] = Field(max_length=MAX_ARGUMENT_BYTES)
-    result: str | None = None
+    result: Any = Field(default=None, description="Text, a JSON value, or bytes in Base64.")
+    result_type: str | None = Field(
+        default=None,
+        max_length=MAX_TYPE,
+        description="Its media type; not needed for text and JSON. Unless it is one of these, `result` is Base64.",
+    )
     call_id: str | None = Field(default=None, max_length=200)
     number: int | None = Field(
         default=None, ge=1, description="Its position in the run; the same number again is the same call."

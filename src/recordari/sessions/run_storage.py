@@ -49,6 +49,7 @@ class CallRow:
     result_key: str | None
     result_bytes: int | None
     result_sha256: bytes | None
+    result_type: str | None
     error: str | None
     latency_ms: float | None
     started_at: datetime

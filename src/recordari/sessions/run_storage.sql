@@ -117,29 +117,29 @@ WITH counted AS (
 )
 INSERT INTO tool_calls (
     tenant_id, run_id, owned_by, number, call_id, turn, name, arguments, result_id, result_blank, result_key, result_bytes,
-    result_sha256, error, latency_ms, started_at)
+    result_sha256, result_type, error, latency_ms, started_at)
 SELECT %(tenant_id)s, %(run_id)s, %(owned_by)s, number, call_id, %(turn)s, name, arguments, result_id, result_blank,
-    result_key, result_bytes, result_sha256, error, latency_ms, started_at
+    result_key, result_bytes, result_sha256, result_type, error, latency_ms, started_at
 FROM unnest(
     %(number)s::integer[], %(call_id)s::text[], %(name)s::text[], %(arguments)s::text[], %(result_id)s::uuid[],
     %(result_blank)s::text[], %(result_key)s::text[], %(result_bytes)s::bigint[], %(result_sha256)s::bytea[],
-    %(error)s::text[], %(latency_ms)s::float8[], %(started_at)s::timestamptz[]
+    %(result_type)s::text[], %(error)s::text[], %(latency_ms)s::float8[], %(started_at)s::timestamptz[]
 ) AS g (
-    number, call_id, name, arguments, result_id, result_blank, result_key, result_bytes, result_sha256, error,
-    latency_ms, started_at)
+    number, call_id, name, arguments, result_id, result_blank, result_key, result_bytes, result_sha256, result_type,
+    error, latency_ms, started_at)
 
 -- name: find_calls
 -- Tool calls of a run by number, in order.
-SELECT number, call_id, turn, name, arguments, result_id, result_key, result_bytes, result_sha256, error, latency_ms,
-    started_at, result_blank AS result
+SELECT number, call_id, turn, name, arguments, result_id, result_key, result_bytes, result_sha256, result_type, error,
+    latency_ms, started_at, result_blank AS result
 FROM tool_calls
 WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s AND owned_by = %(owned_by)s AND number = ANY(%(numbers)s)
 ORDER BY number
 
 -- name: list_calls
 -- Every tool call of a run, in order.
-SELECT number, call_id, turn, name, arguments, result_id, result_key, result_bytes, result_sha256, error, latency_ms,
-    started_at, result_blank AS result
+SELECT number, call_id, turn, name, arguments, result_id, result_key, result_bytes, result_sha256, result_type, error,
+    latency_ms, started_at, result_blank AS result
 FROM tool_calls WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s AND owned_by = %(owned_by)s ORDER BY number
 
 -- name: list_results
@@ -164,18 +164,18 @@ ORDER BY item_id DESC LIMIT %(limit)s
 SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND kind = 'episode'
 
 -- name: delete_old_episodes
--- Remove some episodes that were written before a given moment.
+-- Remove some episodes that were written before a given moment; pinned and held ones stay.
 DELETE FROM items WHERE tenant_id = %(tenant_id)s AND item_id IN (
     SELECT item_id FROM items
-    WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND created_at < %(before)s AND NOT EXISTS (
+    WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND created_at < %(before)s AND pinned_at IS NULL AND NOT EXISTS (
         SELECT FROM holds h WHERE h.tenant_id = items.tenant_id AND h.item_id = items.item_id)
     LIMIT %(limit)s)
 
 -- name: delete_oldest_episodes
--- Remove the oldest episodes.
+-- Remove the oldest episodes; pinned and held ones stay.
 DELETE FROM items WHERE tenant_id = %(tenant_id)s AND item_id IN (
     SELECT item_id FROM items
-    WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND NOT EXISTS (
+    WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND pinned_at IS NULL AND NOT EXISTS (
         SELECT FROM holds h WHERE h.tenant_id = items.tenant_id AND h.item_id = items.item_id)
     ORDER BY item_id LIMIT %(limit)s)
 

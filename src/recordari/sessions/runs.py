@@ -41,11 +41,12 @@ from recordari.sessions.rules.runs import (
     check_end,
     checked_call,
     checked_json,
-    checked_text,
     error_text,
     numbers_of,
     read_arguments,
+    read_result,
     run_input,
+    shown_result,
     with_more_episodes,
 )
 from recordari.sessions.rules.sessions import NoteKind, SessionNote, may_see, sole_owner
@@ -219,7 +220,9 @@ async def end_turn(
 async def complete_run(
     resources: Resources, identity: Identity, run_id: str, *, output: Any = None, usage: RunUsage | None = None
 ) -> Run:
-    """End a run that succeeded; `usage` is what its turns have not reported. Completed again it stays as it was."""
+    """End a run that succeeded; `usage` is what its turns have not reported. Completed again with the same output it stays
+    as it was; another output is refused.
+    """
     return await _end_run(resources, identity, run_id, RunStatus.COMPLETED, output=output, usage=usage)
 
 
@@ -232,7 +235,7 @@ async def fail_run(
     output: Any = None,
     usage: RunUsage | None = None,
 ) -> Run:
-    """End a run that failed, and say why. Failed again it stays as it was."""
+    """End a run that failed, and say why. Failed again it stays as it was; another output is refused."""
     error = error_text(error)
     return await _end_run(resources, identity, run_id, RunStatus.FAILED, output=output, usage=usage, error=error)
 
@@ -251,7 +254,7 @@ async def _end_run(
     output, error = await _sanitised(resources, identity, checked_json("output", output), error)
     async with resources.database.transaction(identity) as tx:
         run = await _locked(resources, tx, run_id)
-        if not check_end(run, status):
+        if not check_end(run, status, output=output):
             return run
         await run_storage.end_turn(tx, run, status=status, now=now, error=error)
         ended = await run_storage.end_run(
@@ -342,7 +345,7 @@ async def record_tool_calls(
 
 def _call_row(call: NewToolCall, *, now: datetime) -> CallRow:
     """The row of a call; its number and the item of its result follow."""
-    body = None if call.result is None else checked_text("result", call.result).encode()
+    result = read_result(call)
     return CallRow(
         number=0,
         call_id=call.call_id,
@@ -351,8 +354,9 @@ def _call_row(call: NewToolCall, *, now: datetime) -> CallRow:
         result_id=None,
         result_blank=call.result if call.has_blank_result else None,
         result_key=None,
-        result_bytes=None if body is None else len(body),
-        result_sha256=None if body is None else hashlib.sha256(body).digest(),
+        result_bytes=None if result is None else len(result.body),
+        result_sha256=None if result is None else hashlib.sha256(result.body).digest(),
+        result_type=None if result is None else result.media_type,
         error=None if call.error is None else error_text(call.error),
         latency_ms=call.latency_ms,
         started_at=call.started_at or now,
@@ -368,19 +372,22 @@ def _numbered(row: CallRow, number: int, result: Remembered | None) -> CallRow:
 async def _ready_results(resources: Resources, identity: Identity, run: Run, calls: Sequence[NewToolCall]) -> Ready:
     ids: dict[str, Any] = {name: getattr(run, name) for name in ("user_id", "agent_id", "session_id", "run_id")}
     identity = replace(identity, **ids)  # the result belongs to the owner of the run
+    given = [(call, result) for call in calls if not call.has_blank_result and (result := read_result(call))]
     news = [
         NewItem(
-            content=call.result or "",
+            content=result.content,
             kind=Kind.TOOL_OUTPUT,
             source_ref=f"{run.run_id}:new",
             speaker=call.name,
             event_time=call.started_at,
             metadata={"tool": call.name, **({"call_id": call.call_id} if call.call_id else {})},
         )
-        for call in calls
-        if not call.has_blank_result
+        for call, result in given
     ]
-    return await remember.make_ready(resources, identity, news)
+    bodies = {
+        index: (result.body, str(result.media_type)) for index, (call, result) in enumerate(given) if call.has_bytes
+    }
+    return await remember.make_ready(resources, identity, news, bodies=bodies)
 
 
 async def _save_results(
@@ -422,13 +429,13 @@ async def _note_useful(
         SessionNote(
             note_id=new_id(),
             kind=NoteKind.TOOL_RESULT,
-            content=f"{call.name}: {cut_to_tokens(call.result.strip(), LONGEST_POINT)}",
+            content=f"{call.name}: {cut_to_tokens(said.content.strip(), LONGEST_POINT)}",
             importance=USEFUL_RESULT_IMPORTANCE,
             item_id=result.id,
             created_at=now,
         )
         for call, number in calls
-        if call.useful and call.result and (result := results.get(number))
+        if call.useful and (said := read_result(call)) and (result := results.get(number))
     ]
     if notes:
         session = await storage.find_session(tx, run.owned_by, run.session_id)
@@ -447,24 +454,31 @@ async def replay_run(resources: Resources, identity: Identity, run_id: str, *, r
         calls = await run_storage.list_calls(tx, run)
         stored = await run_storage.list_results(tx, run) if results else {}
     calls = [
-        replace(call, result=await _whole(resources, stored[call.number])) if call.number in stored else call
+        replace(call, result=shown_result(await _whole(resources, stored[call.number]), call.result_type))
+        if call.number in stored
+        else call
         for call in calls
     ]
     return Replay(run=run, turns=tuple(turns), calls=tuple(calls))
 
 
-async def _whole(resources: Resources, result: Result) -> str:
+async def _whole(resources: Resources, result: Result) -> bytes:
     if result.body is not None:
-        return result.body.decode()
+        return result.body
     if result.object_key is not None:
-        return (await resources.get(Objects).get(result.object_key)).decode()
-    return result.content
+        return await resources.get(Objects).get(result.object_key)
+    return result.content.encode()
 
 
 async def sanitise_calls(resources: Resources, identity: Identity, calls: Sequence[NewToolCall]) -> list[NewToolCall]:
-    """Mask arguments, results and errors of tool calls as the tenant's policy says."""
+    """Mask arguments, results and errors of tool calls as the tenant's policy says; bytes are kept as they are."""
     fields = [
-        {"arguments": read_arguments(call.arguments), "result": call.result, "error": call.error} for call in calls
+        {
+            "arguments": read_arguments(call.arguments),
+            **({} if call.has_bytes else {"result": call.result}),
+            "error": call.error,
+        }
+        for call in calls
     ]
     cleaned = await sanitise_json(resources, identity, fields)
     # A call without findings keeps its arguments to the letter.

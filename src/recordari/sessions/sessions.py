@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from recordari.core.checks import check_times
+from recordari.core.checks import check_times, checked_content
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Owner, Role, SessionId, checked_choice, checked_id, optional_choice
 from recordari.core.ids import new_id
-from recordari.core.items import Trust, checked_content
+from recordari.core.items import Trust
 from recordari.db import audit
 from recordari.db.database import Transaction
 from recordari.errors import InvalidInput, NotFound
@@ -33,7 +33,7 @@ from recordari.sessions.rules.sessions import (
     session_policy,
     sole_owner,
 )
-from recordari.sessions.rules.window import DEFAULT_MODEL_TOKENS, Window, window_limit, window_of
+from recordari.sessions.rules.window import DEFAULT_MODEL_TOKENS, Message, Window, window_limit, window_of
 from recordari.sessions.state import drop_state_of_run, drop_state_of_session
 from recordari.sessions.storage import NewSession, SessionWithModel
 from recordari.tenants import storage as tenants_storage
@@ -42,6 +42,7 @@ from recordari.tenants.tenants import page_size, require_admin
 NO_SUCH_SESSION = "there is no such session"
 IDLE_PAGE = 200
 MAX_WINDOW_MESSAGES = 5_000
+MOST_UNSUMMARISED = 200
 MAX_NOTE_CHARACTERS = 2_000
 
 
@@ -67,6 +68,9 @@ class ResumedSession:
     """The summary of the session that this one continues, or empty."""
     carried_over_trust: Trust | None
     """The trust of that summary; null if there is none."""
+    unsummarised: tuple[Message, ...]
+    """Messages that are in no summary yet and not in the window, oldest first: of the session that this one continues, then
+    its own."""
     turn_state: TurnState | None
 
 
@@ -293,6 +297,7 @@ async def resume_session(resources: Resources, identity: Identity, session_id: s
         window = await read_window(resources, tx, current)
         notes = await storage.list_notes(tx, session) if session.has_notes(now) else []
         predecessor = await storage.find_session(tx, session.owned_by, session.continues) if session.continues else None
+        missing = await _unsummarised(tx, session, predecessor, window)
         turn_state = await run_storage.find_turn_state(tx, session)
         if not was_new:
             await _touch(tx, session, now=now)
@@ -303,8 +308,22 @@ async def resume_session(resources: Resources, identity: Identity, session_id: s
         notes=tuple(notes),
         carried_over=predecessor.summary if predecessor else "",
         carried_over_trust=predecessor.summary_trust if predecessor else None,
+        unsummarised=tuple(missing),
         turn_state=turn_state,
     )
+
+
+async def _unsummarised(
+    tx: Transaction, session: Session, predecessor: Session | None, window: Window
+) -> list[Message]:
+    """What neither the summaries nor the window have: the worker may be late, and a summary is renewed every five messages."""
+    missing = []
+    if predecessor is not None:
+        missing = await storage.list_unsummarised(tx, predecessor, before=None, limit=MOST_UNSUMMARISED)
+    if session.summarised_to < window.state.first - 1:
+        before = window.messages[0].position if window.messages else None
+        missing += await storage.list_unsummarised(tx, session, before=before, limit=MOST_UNSUMMARISED)
+    return missing
 
 
 def limit_of(resources: Resources, current: SessionWithModel) -> int:
@@ -319,7 +338,8 @@ def model_tokens_of(resources: Resources, current: SessionWithModel) -> int:
 
 async def read_window(resources: Resources, tx: Transaction, current: SessionWithModel) -> Window:
     session = current.session
-    messages = await storage.list_newest_messages(tx, session, first=session.window_from, limit=MAX_WINDOW_MESSAGES)
+    first = max(session.window_from, session.epoch_from or 1) if session.epoch else session.window_from
+    messages = await storage.list_newest_messages(tx, session, first=first, limit=MAX_WINDOW_MESSAGES)
     return window_of(session, messages, limit=limit_of(resources, current))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -11,12 +11,15 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from recordari.core.checks import BEGINNING, END
-from recordari.core.identity import AgentId, Owner, RunId, SessionId, UserId, owned_by
+from recordari.core.identity import AgentId, Identity, Owner, RunId, SessionId, UserId, owned_by, session_thread
 from recordari.core.ids import LAST
 from recordari.core.items import Trust
 from recordari.core.tokens import message_tokens
-from recordari.db.database import BatchedQuery, Record, Transaction, all_as, reader
+from recordari.db.database import BatchedQuery, Database, Record, Transaction, all_as, reader
+from recordari.db.pipeline import Part
 from recordari.db.queries import Queries, columns_of
+from recordari.memory import storage as memory_storage
+from recordari.memory.storage import Meaning, Row
 from recordari.sessions.rules.runs import ABANDONED
 from recordari.sessions.rules.sessions import MAX_NOTES, CloseReason, Fold, Session, SessionNote
 from recordari.sessions.rules.window import Message, role_of
@@ -62,8 +65,11 @@ def arrays_of(row_type: type, rows: Sequence[Any], **others: Any) -> dict[str, A
 
 
 def _session(row: Record) -> Session:
-    folds = tuple(Fold(**{**fold, "summary_id": UUID(fold["summary_id"])}) for fold in row["folds"])
-    return reader(Session)(**{**row, "folds": folds})
+    return reader(Session)(**{**row, "folds": _folds(row["folds"])})
+
+
+def _folds(stored: Sequence[Mapping[str, Any]]) -> tuple[Fold, ...]:
+    return tuple(Fold(**{**fold, "summary_id": UUID(fold["summary_id"])}) for fold in stored)
 
 
 def _first(rows: Sequence[Record]) -> Session | None:
@@ -132,6 +138,43 @@ async def save_window(tx: Transaction, session: Session, *, now: datetime) -> No
     await tx.run(queries.save_window, **columns_of(session, owned_by=session.owned_by, now=now))
 
 
+async def add_rows(
+    database: Database,
+    identity: Identity,
+    session: Session,
+    rows: Sequence[Row],
+    meaning: Callable[[Row], Meaning | None],
+    *,
+    tokens: int,
+    limit: int,
+    embed_topic: str,
+    summary_topic: str,
+    every: int,
+    now: datetime,
+) -> tuple[Session, list[str]]:
+    """Write messages with their meanings and the session's window, in one round trip.
+
+    Returns the session after it and the topics with work. `Conflict` if the session is not as it was: nothing is written.
+    """
+    of_session = {"session_id": session.session_id, "owned_by": session.owned_by, "tokens": tokens, "now": now}
+    expected = {"root_id": session.root_id, "limit": limit, "owners": list({row.item.owned_by for row in rows})}
+    refs = {"source_refs": [row.item.source_ref for row in rows]}
+    added = {"many": len(rows), "every": every, "topic": summary_topic}
+
+    def following() -> Iterator[Part]:
+        yield from memory_storage.parts_of(rows, topic=embed_topic, meaning=meaning)
+        yield queries.save_added, {**of_session, **added}
+
+    _, _, *meant, ((messages, first, window_tokens, epoch, folds),) = await database.pipeline(
+        identity, queries.enter_open, {**of_session, **expected, **refs}, following, thread=session.thread
+    )
+    topics = {topic if is_embedded else embed_topic for ((topic, is_embedded),) in meant}
+    if messages // every != (messages - len(rows)) // every:
+        topics.add(summary_topic)
+    window = {"messages": messages, "window_from": first, "window_tokens": window_tokens, "epoch": epoch}
+    return replace(session, **window, folds=_folds(folds)), [topic for topic in topics if topic is not None]
+
+
 async def save_summary(
     tx: Transaction, session: Session, *, summary: str, summary_id: UUID | None, trust: Trust, summarised_to: int
 ) -> bool:
@@ -182,18 +225,12 @@ async def last_position(tx: Transaction, session: Session) -> int:
     return int(await tx.value(queries.last_position, thread=session.thread))
 
 
-async def window_tokens(tx: Transaction, session: Session) -> list[tuple[int, int]]:
-    """Every position in the window with its tokens, oldest first."""
-    rows = await tx.dicts(queries.window_tokens, thread=session.thread, first=session.window_from)
+async def list_tokens(tx: Transaction, session: Session, *, first: int) -> list[tuple[int, int]]:
+    """The position of every message from one on with its tokens, oldest first."""
+    rows = await tx.dicts(queries.list_tokens, thread=session.thread, first=first)
     return [
         (row["position"], row["tokens"] if row["content"] is None else message_tokens(row["content"])) for row in rows
     ]
-
-
-async def tail_position(tx: Transaction, session: Session, *, length: int) -> int | None:
-    """The first position of a tail of so many messages; None when there are fewer."""
-    position: int | None = await tx.value(queries.tail_position, thread=session.thread, before_last=length - 1)
-    return position
 
 
 async def list_messages(
@@ -219,7 +256,30 @@ def ask_newest_messages(session: Session, *, first: int, limit: int) -> BatchedQ
     )
 
 
-def _messages(session: Session, rows: Sequence[Record]) -> list[Message]:
+async def list_unsummarised(tx: Transaction, session: Session, *, before: int | None, limit: int) -> list[Message]:
+    """The newest messages of a session that its summary does not cover, oldest first."""
+    columns = _unsummarised(session.owned_by, session.session_id, before=before, limit=limit)
+    return _messages(session, (await tx.dicts(queries.list_unsummarised, **columns))[::-1])
+
+
+def ask_unsummarised(
+    owner: Owner, session_id: SessionId, *, before: int | None = None, limit: int
+) -> BatchedQuery[list[Message]]:
+    columns = _unsummarised(owner, session_id, before=before, limit=limit)
+    return BatchedQuery(queries.list_unsummarised, lambda rows: _messages(None, rows[::-1]), **columns)
+
+
+def _unsummarised(owner: Owner, session_id: SessionId, *, before: int | None, limit: int) -> dict[str, Any]:
+    return {
+        "thread": session_thread(owner, session_id),
+        "session_id": session_id,
+        "owned_by": owner,
+        "before": 2**31 - 1 if before is None else before,
+        "limit": limit,
+    }
+
+
+def _messages(session: Session | None, rows: Sequence[Record]) -> list[Message]:
     read = reader(Message)
     return [
         read(
@@ -227,7 +287,7 @@ def _messages(session: Session, rows: Sequence[Record]) -> list[Message]:
             role=role_of(row["trust"], row["metadata"]),
             tokens=message_tokens(row["content"]),
             message_id=row["metadata"].get("message_id"),
-            summary_id=session.fold_of(row["position"]),
+            summary_id=session.fold_of(row["position"]) if session is not None else None,
         )
         for row in rows
     ]

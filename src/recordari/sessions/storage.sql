@@ -2,7 +2,7 @@
 -- The open session of the owner's line that the id belongs to, locked; with the size of its agent's model.
 SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
     s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
-    s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
+    s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.tail_before, s.tail_moves, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
     s.summary_trust, s.folded_to, s.folds, (
     SELECT window_tokens FROM agents a WHERE a.tenant_id = s.tenant_id AND a.agent_id = s.agent_id) AS model_tokens
 FROM sessions s
@@ -11,11 +11,41 @@ WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s AND s.status = '
      WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s), %(session_id)s)
 FOR UPDATE OF s
 
+-- name: enter_open
+-- Locks a session that is as expected: open, not idle, with room in its window, and without these messages; else nothing of the
+-- transaction is done.
+WITH entered AS MATERIALIZED (
+    SELECT FROM sessions s
+    WHERE s.tenant_id = %(tenant_id)s AND s.session_id = %(session_id)s AND s.owned_by = %(owned_by)s
+        AND s.root_id = %(root_id)s AND s.status = 'open' AND s.active_at + s.idle_seconds * interval '1 second' >= %(now)s
+        AND s.window_tokens + %(tokens)s <= %(limit)s
+    FOR UPDATE
+)
+SELECT CASE WHEN EXISTS (SELECT FROM entered) AND NOT EXISTS (
+    SELECT FROM unnest(%(source_refs)s::text[]) AS g (source_ref) CROSS JOIN LATERAL (
+        SELECT FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.owned_by = ANY(%(owners)s) AND i.kind = 'chat_message'
+            AND i.source_ref = g.source_ref OFFSET 0) known)
+    THEN true ELSE refuse('the session is not as expected') END
+
+-- name: save_added
+-- The window of a session after some messages, with an outbox entry when its summary is due.
+WITH saved AS (
+    UPDATE sessions SET active_at = GREATEST(active_at, %(now)s), messages = messages + %(many)s,
+        window_tokens = window_tokens + %(tokens)s
+    WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s
+    RETURNING session_ref, messages, window_from, window_tokens, epoch, folds
+), queued AS (
+    INSERT INTO outbox (topic, tenant_id, ref)
+    SELECT %(topic)s::text, %(tenant_id)s::uuid, session_ref FROM saved
+    WHERE messages / %(every)s <> (messages - %(many)s) / %(every)s
+)
+SELECT messages, window_from, window_tokens, epoch, folds FROM saved
+
 -- name: find_newest
 -- The newest session of the owner's line that the id belongs to; with the size of its agent's model.
 SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
     s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
-    s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
+    s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.tail_before, s.tail_moves, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
     s.summary_trust, s.folded_to, s.folds, (
     SELECT window_tokens FROM agents a WHERE a.tenant_id = s.tenant_id AND a.agent_id = s.agent_id) AS model_tokens
 FROM sessions s
@@ -28,7 +58,7 @@ ORDER BY s.session_ref DESC LIMIT 1
 -- One session by its own id.
 SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
     s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
-    s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
+    s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.tail_before, s.tail_moves, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
     s.summary_trust, s.folded_to, s.folds
 FROM sessions s
 WHERE s.tenant_id = %(tenant_id)s AND s.session_id = %(session_id)s AND s.owned_by = %(owned_by)s
@@ -42,7 +72,7 @@ ORDER BY owned_by <> %(own)s, owned_by LIMIT 2
 -- One session by its reference, as the outbox has it.
 SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
     s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
-    s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
+    s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.tail_before, s.tail_moves, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
     s.summary_trust, s.folded_to, s.folds
 FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.session_ref = %(session_ref)s
 
@@ -65,7 +95,7 @@ ON CONFLICT DO NOTHING
 -- Sessions, newest first, by owner, status and the time they were opened.
 SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
     s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
-    s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
+    s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.tail_before, s.tail_moves, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
     s.summary_trust, s.folded_to, s.folds
 FROM sessions s
 WHERE s.tenant_id = %(tenant_id)s AND s.session_ref < %(before)s AND s.opened_at >= %(since)s AND s.opened_at < %(until)s
@@ -85,7 +115,7 @@ WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %
 UPDATE sessions SET
     active_at = GREATEST(active_at, %(now)s), messages = %(messages)s, window_from = %(window_from)s,
     window_tokens = %(window_tokens)s, epoch = %(epoch)s, epoch_from = %(epoch_from)s, epoch_to = %(epoch_to)s,
-    prompt_tokens = %(prompt_tokens)s
+    tail_before = %(tail_before)s, tail_moves = %(tail_moves)s, prompt_tokens = %(prompt_tokens)s
 WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s
 
 -- name: save_summary
@@ -131,31 +161,37 @@ ORDER BY session_ref LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 -- The last position in a thread.
 SELECT COALESCE(max(position), 0) FROM items WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s
 
--- name: window_tokens
--- The positions in the window with their tokens, oldest first; a message not added by add_messages has its text instead.
+-- name: list_tokens
+-- The positions of messages with their tokens, oldest first; a message not added by add_messages has its text instead.
 SELECT position, (metadata->>'tokens')::integer AS tokens, CASE WHEN metadata->>'tokens' IS NULL THEN content END AS content
 FROM items
-WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)s AND kind = 'chat_message'
+WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)s AND live
+    AND (kind = 'chat_message' OR (kind = 'tool_output' AND metadata ? 'role'))
 ORDER BY position, item_id
 
--- name: tail_position
--- The position of the message so many before the last one.
-SELECT position FROM items
-WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND kind = 'chat_message' AND live
-ORDER BY position DESC, item_id DESC OFFSET %(before_last)s LIMIT 1
-
 -- name: list_messages
--- Messages of a thread between two positions, oldest first.
-SELECT item_id, position, scope, trust, speaker, content, event_time, payload_key, metadata FROM items
+-- Messages of a thread between two positions, oldest first; the output of a tool is one if it was added with a role.
+SELECT item_id, kind, position, scope, trust, speaker, content, event_time, payload_key, metadata FROM items
 WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)s AND position <= %(last)s
-    AND kind = 'chat_message' AND live
+    AND live AND (kind = 'chat_message' OR (kind = 'tool_output' AND metadata ? 'role'))
 ORDER BY position, item_id LIMIT %(limit)s
 
 -- name: list_newest_messages
 -- The newest messages of a thread from a position on, newest first.
-SELECT item_id, position, scope, trust, speaker, content, event_time, payload_key, metadata FROM items
-WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)s AND kind = 'chat_message' AND live
+SELECT item_id, kind, position, scope, trust, speaker, content, event_time, payload_key, metadata FROM items
+WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)s AND live
+    AND (kind = 'chat_message' OR (kind = 'tool_output' AND metadata ? 'role'))
 ORDER BY position DESC, item_id DESC LIMIT %(limit)s
+
+-- name: list_unsummarised
+-- The newest messages before a position that the summary of their session does not cover, newest first.
+SELECT i.item_id, i.kind, i.position, i.scope, i.trust, i.speaker, i.content, i.event_time, i.payload_key, i.metadata
+FROM sessions s
+JOIN items i ON i.tenant_id = s.tenant_id AND i.thread = %(thread)s AND i.position > s.summarised_to
+WHERE s.tenant_id = %(tenant_id)s AND s.session_id = %(session_id)s AND s.owned_by = %(owned_by)s
+    AND i.position < %(before)s AND i.live
+    AND (i.kind = 'chat_message' OR (i.kind = 'tool_output' AND i.metadata ? 'role'))
+ORDER BY i.position DESC, i.item_id DESC LIMIT %(limit)s
 
 -- name: insert_notes
 -- New notes of a session; the answer has the surplus: the least important, then the oldest.

@@ -193,12 +193,6 @@ async def copy_memories(caller: AdminCaller, agent_id: str, body: CopyRequest) -
     return await share_verbs.copy_memories(*caller, body.template, agent_id)
 
 
-@agents_router.delete("/{agent_id}", operation_id="delete_agent", status_code=204)
-async def delete_agent(caller: AdminCaller, agent_id: str) -> None:
-    """Remove an agent's definition; its memories stay."""
-    await tenants.delete_agent(*caller, agent_id)
-
-
 def _tagged(agent: Agent, response: Response) -> Agent:
     response.headers["ETag"] = f'"{agent.version}"'
     return agent

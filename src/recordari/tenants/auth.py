@@ -1,6 +1,7 @@
 """Authentication: credentials become identities, in the same way for every door.
 
-A credential is an API key (`rcd_…`) or, if a JWKS address is set, a JWT. The tenant comes from the credential alone;
+A credential is an API key (`rcd_…`) or, if a JWKS address is set, a JWT; a browser that signed in with one of them has a
+token (`rcs_…`) in a cookie instead. The tenant comes from the credential alone;
 headers may only narrow it. Every wrong credential gets the same answer.
 
 A checked credential is trusted for `TRUST_SECONDS`. A key that is revoked through this process stops at once; in other
@@ -18,6 +19,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -32,8 +34,9 @@ from recordari.core.identity import Identity, Role, TenantId, checked_id, tenant
 from recordari.core.telemetry import get_log
 from recordari.errors import ConfigurationError, InvalidInput, NotFound, Overloaded, ProviderError, Unauthenticated
 from recordari.kit.resources import Resources
-from recordari.tenants import tenants
-from recordari.tenants.rules import KEY_PREFIX
+from recordari.tenants import sign_ins, tenants
+from recordari.tenants.rules import KEY_PREFIX, SIGN_IN_PREFIX
+from recordari.tenants.sign_ins import SignedIn
 
 MAX_CREDENTIAL_LENGTH = 8192
 MAX_CACHED = 10_000
@@ -66,7 +69,33 @@ class Authenticator:
 
     async def authenticate(self, credential: str | None) -> Identity:
         """Return the identity of a credential; `Unauthenticated`, without a reason, if it is not valid."""
-        if not credential or len(credential) > MAX_CREDENTIAL_LENGTH:
+        if not credential or credential.startswith(f"{SIGN_IN_PREFIX}_"):
+            raise Unauthenticated
+        return await self._trust(credential)
+
+    async def authenticate_browser(self, token: str) -> Identity:
+        """Return the identity of the token in a browser's cookie, which counts nowhere else."""
+        if not token.startswith(f"{SIGN_IN_PREFIX}_"):
+            raise Unauthenticated
+        return await self._trust(token)
+
+    async def sign_in(self, credential: str) -> SignedIn:
+        """Exchange a key or a JWT for a token; that of a JWT ends with it."""
+        identity = await self.authenticate(credential)
+        until = None
+        if not credential.startswith(f"{KEY_PREFIX}_"):
+            claims = jwt.decode(credential, options={"verify_signature": False})  # it was verified just now
+            until = datetime.fromtimestamp(claims["exp"], UTC)
+        return await sign_ins.sign_in(self._resources, identity, until=until)
+
+    async def sign_out(self, token: str) -> None:
+        """End a sign-in: at once in this process, within five seconds in others."""
+        await sign_ins.sign_out(self._resources, token)
+        self._forgotten += 1
+        self._trusted.pop(_digest(token))
+
+    async def _trust(self, credential: str) -> Identity:
+        if len(credential) > MAX_CREDENTIAL_LENGTH:
             raise Unauthenticated
         digest = _digest(credential)
         if (identity := self._trusted.get(digest)) is not None:
@@ -112,7 +141,10 @@ class Authenticator:
     async def _check(self, digest: bytes, credential: str) -> Identity:
         started, forgotten = self._monotonic(), self._forgotten
         try:
-            if self._tokens is None or credential.startswith(f"{KEY_PREFIX}_"):
+            if credential.startswith(f"{SIGN_IN_PREFIX}_"):
+                async with self._connections:
+                    identity = await sign_ins.authenticate_sign_in(self._resources, credential)
+            elif self._tokens is None or credential.startswith(f"{KEY_PREFIX}_"):
                 async with self._connections:
                     identity = await tenants.authenticate_key(self._resources, credential)
             else:

@@ -1,4 +1,4 @@
-"""`recordari tenant`: create, list, show, set; `recordari key`: create, list, revoke."""
+"""`recordari tenant`: create, list, show, set; `recordari key`: create, list, revoke; `recordari sign-in`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import typer
 
 from recordari.core.identity import Role
 from recordari.errors import Conflict, NotFound
-from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, Yes, ask, ask_as_operator, ask_owner, read_values
+from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, User, Yes, ask, ask_as_operator, ask_owner, read_values
 from recordari.kit.output import Answer, Commands, Hint, Record, Table, confirm, record
 from recordari.kit.verbs import Caller
-from recordari.tenants import tenants
+from recordari.tenants import sign_ins, tenants
 from recordari.tenants.rules import PLANS
 from recordari.tenants.rules import Tenant as TenantRecord
 
@@ -133,6 +133,19 @@ def revoke(
     """Revoke a key at once and for good."""
     confirm(f"Revoke the key {key_id}? Programs that use it are locked out at once.", yes=yes)
     return Record(record(ask_as_operator(lambda caller: tenants.revoke_key(*caller, key_id), tenant), without=HASH))
+
+
+def sign_in(*, tenant: Tenant = DEVELOPMENT_TENANT, user: User = None) -> Answer:
+    """Print an address of the dashboard that signs in once, within an hour; with --user as that user sees it."""
+
+    async def run(caller: Caller) -> str:
+        settings = caller.resources.settings
+        host = f"[{settings.host}]" if ":" in settings.host.strip("[]") else settings.host
+        code = await sign_ins.make_code(caller.resources, caller.identity)
+        return f"http://{host}:{settings.port}/#code={code}"
+
+    address = ask(run, tenant, user=user)
+    return Answer({"address": address}, address, Hint("it signs in once, within an hour"))
 
 
 def _read_expiry(text: str) -> datetime:

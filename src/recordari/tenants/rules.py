@@ -17,6 +17,10 @@ from recordari.core.identity import AgentId, Role, TenantId, UserId, checked_id
 from recordari.errors import InvalidInput, QuotaExceeded
 
 KEY_PREFIX = "rcd"
+SIGN_IN_PREFIX = "rcs"
+"""Begins the token that a signed-in browser holds."""
+CODE_PREFIX = "rcc"
+"""Begins a code that signs in once."""
 SECRET_BYTES = 32
 MOST_USERS_OF_A_KEY = 1_000
 
@@ -91,6 +95,21 @@ class ApiKey:
         return self.revoked_at is None and (self.expires_at is None or moment < self.expires_at)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignIn:
+    """Somebody who is signed in to the dashboard, or a code that signs in once."""
+
+    sign_in_id: UUID
+    secret_hash: bytes = field(repr=False)
+    is_code: bool
+    actor: str
+    role: Role
+    user_id: UserId | None
+    key_id: UUID | None
+    """The key it was opened with: it ends with that key, and may do what the key may do."""
+    expires_at: datetime
+
+
 def checked_users(users: Sequence[str], *, role: Role, user_id: str | None) -> tuple[UserId, ...]:
     """The users that a new key is limited to."""
     if role is Role.ADMIN or user_id is not None:
@@ -103,17 +122,17 @@ def checked_users(users: Sequence[str], *, role: Role, user_id: str | None) -> t
     return tuple(sorted({UserId(checked_id("users", user)) for user in users}))
 
 
-def written_key(tenant_id: TenantId, key_id: UUID, secret: bytes) -> str:
+def written_key(tenant_id: TenantId, key_id: UUID, secret: bytes, *, prefix: str = KEY_PREFIX) -> str:
     """Write a key for its owner. It contains the tenant and the key id in clear, so that one indexed read finds the row."""
     name = base64.b32encode(tenant_id.bytes + key_id.bytes).decode().rstrip("=").lower()
-    return f"{KEY_PREFIX}_{name}_{base64.urlsafe_b64encode(secret).decode().rstrip('=')}"
+    return f"{prefix}_{name}_{base64.urlsafe_b64encode(secret).decode().rstrip('=')}"
 
 
-def read_key(text: str) -> tuple[TenantId, UUID, bytes] | None:
+def read_key(text: str, *, prefix: str = KEY_PREFIX) -> tuple[TenantId, UUID, bytes] | None:
     """Read the tenant, the key id and the secret of a key; None when the text is not a key."""
-    prefix, _, rest = text.partition("_")
+    found, _, rest = text.partition("_")
     name, _, secret = rest.partition("_")
-    if prefix != KEY_PREFIX or len(name) != 52:
+    if found != prefix or len(name) != 52:
         return None
     try:
         ids = base64.b32decode(name.upper() + "====")

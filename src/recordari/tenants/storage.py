@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +18,7 @@ from recordari.tenants.rules import (
     ApiKey,
     ProtectedSource,
     Quota,
+    SignIn,
     Tenant,
     Usage,
     User,
@@ -116,6 +117,22 @@ async def list_keys(tx: Transaction) -> list[ApiKey]:
 
 async def revoke_key(tx: Transaction, key_id: UUID) -> ApiKey | None:
     return await tx.maybe(queries.revoke_key, ApiKey, key_id=key_id)
+
+
+async def insert_sign_in(tx: Transaction, sign_in: SignIn) -> None:
+    await tx.run(queries.insert_sign_in, **columns_of(sign_in))
+
+
+async def find_sign_in(tx: Transaction, sign_in_id: UUID) -> SignIn | None:
+    return await tx.maybe(queries.find_sign_in, SignIn, sign_in_id=sign_in_id)
+
+
+async def delete_sign_in(tx: Transaction, sign_in_id: UUID) -> bool:
+    return await tx.run(queries.delete_sign_in, sign_in_id=sign_in_id) == 1
+
+
+async def delete_old_sign_ins(tx: Transaction, *, now: datetime) -> int:
+    return await tx.run(queries.delete_old_sign_ins, now=now)
 
 
 async def find_usage(tx: Transaction) -> tuple[Quota, Usage | None]:

@@ -87,6 +87,24 @@ WHERE tenant_id = %(tenant_id)s ORDER BY key_id DESC
 UPDATE api_keys SET revoked_at = COALESCE(revoked_at, now()) WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s
 RETURNING key_id, name, key_hash, role, user_id, users, agent_id, created_at, expires_at, revoked_at
 
+-- name: insert_sign_in
+-- Somebody signed in, or a code that signs in once.
+INSERT INTO sign_ins (tenant_id, sign_in_id, secret_hash, is_code, actor, role, user_id, key_id, expires_at)
+VALUES (%(tenant_id)s, %(sign_in_id)s, %(secret_hash)s, %(is_code)s, %(actor)s, %(role)s, %(user_id)s, %(key_id)s, %(expires_at)s)
+
+-- name: find_sign_in
+-- One sign-in of the tenant.
+SELECT sign_in_id, secret_hash, is_code, actor, role, user_id, key_id, expires_at FROM sign_ins
+WHERE tenant_id = %(tenant_id)s AND sign_in_id = %(sign_in_id)s
+
+-- name: delete_sign_in
+-- End a sign-in, or use up a code.
+DELETE FROM sign_ins WHERE tenant_id = %(tenant_id)s AND sign_in_id = %(sign_in_id)s
+
+-- name: delete_old_sign_ins
+-- Remove the sign-ins and codes whose time is over.
+DELETE FROM sign_ins WHERE tenant_id = %(tenant_id)s AND expires_at <= %(now)s
+
 -- name: find_usage
 -- The last known usage of the tenant and its plan; no usage before the first count.
 SELECT t.plan, t.settings, u.items, u.bytes, u.writes, u.day

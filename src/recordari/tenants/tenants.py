@@ -18,7 +18,7 @@ from recordari.db import audit, jobs
 from recordari.db.audit import AuditEntry
 from recordari.db.database import TENANT_ROLE, Database, Transaction
 from recordari.db.jobs import next_run
-from recordari.errors import Forbidden, InvalidInput, NotFound, PreconditionFailed, Unauthenticated
+from recordari.errors import Forbidden, InvalidInput, PreconditionFailed, Unauthenticated
 from recordari.kit.resources import Resources
 from recordari.kit.verbs import existing
 from recordari.tenants import storage
@@ -192,15 +192,6 @@ async def list_agents(resources: Resources, identity: Identity, *, after: str = 
         return await storage.list_agents(tx, after=after, limit=min(limit, MAX_PAGE))
 
 
-async def delete_agent(resources: Resources, identity: Identity, agent_id: str) -> None:
-    """Remove the definition of an agent; its memory stays."""
-    require_admin(identity)
-    async with resources.database.transaction(identity) as tx:
-        if not await storage.delete_agent(tx, AgentId(agent_id)):
-            raise NotFound("there is no such agent")
-        await audit.record(tx, "agent.delete", "agent", agent_id)
-
-
 async def create_key(
     resources: Resources,
     identity: Identity,
@@ -268,8 +259,23 @@ async def authenticate_key(resources: Resources, text: str) -> Identity:
     finding = Identity(tenant_id=tenant_id, role=Role.ADMIN, actor="authentication")
     async with resources.database.transaction(finding) as tx:
         key = await storage.find_key(tx, key_id)
-    is_right = key is not None and hmac.compare_digest(key.key_hash, key_hash(secret))
-    if key is None or not is_right or not key.valid_at(resources.clock()):
+    if key is None or not hmac.compare_digest(key.key_hash, key_hash(secret)):
+        raise Unauthenticated("this key is not valid")
+    return _acting_by(key, tenant_id, resources.clock())
+
+
+async def identity_of_key(resources: Resources, tenant_id: TenantId, key_id: UUID) -> Identity:
+    """Return the identity of a key that was shown before; the same error if it is no longer valid."""
+    finding = Identity(tenant_id=tenant_id, role=Role.ADMIN, actor="authentication")
+    async with resources.database.transaction(finding) as tx:
+        key = await storage.find_key(tx, key_id)
+    if key is None:
+        raise Unauthenticated("this key is not valid")
+    return _acting_by(key, tenant_id, resources.clock())
+
+
+def _acting_by(key: ApiKey, tenant_id: TenantId, now: datetime) -> Identity:
+    if not key.valid_at(now):
         raise Unauthenticated("this key is not valid")
     return Identity(
         tenant_id=tenant_id,
@@ -277,7 +283,7 @@ async def authenticate_key(resources: Resources, text: str) -> Identity:
         agent_id=key.agent_id,
         role=Role(key.role),
         users=frozenset(key.users) if key.users is not None else None,
-        actor=f"key:{key_id}",
+        actor=f"key:{key.key_id}",
     )
 
 
@@ -320,6 +326,18 @@ class TenantCache:
     def __init__(self) -> None:
         self._cached: BoundedMap[tuple[TenantId, UserId | None], TenantPreferences]
         self._cached = BoundedMap(MOST_TENANTS, seconds=SECONDS)
+        self._settings: BoundedMap[TenantId, Mapping[str, Any]] = BoundedMap(MOST_TENANTS, seconds=SECONDS)
+
+    async def settings(self, database: Database, identity: Identity) -> Mapping[str, Any]:
+        """The settings of the tenant alone, which all its users share."""
+        settings = self._settings.get(identity.tenant_id)
+        if settings is None:
+            tenant = storage.ask_tenant()
+            await database.read_batch(identity, [tenant])
+            settings = self._settings.put(
+                identity.tenant_id, tenant.answer.settings if tenant.answer is not None else {}
+            )
+        return settings
 
     async def get(self, database: Database, identity: Identity) -> TenantPreferences:
         key = (identity.tenant_id, identity.user_id)
@@ -336,3 +354,4 @@ class TenantCache:
 
     def forget_tenant(self, tenant_id: TenantId) -> None:
         self._cached.drop(lambda key, _: key[0] == tenant_id)
+        self._settings.pop(tenant_id)

@@ -12,9 +12,9 @@ from typing import Any
 from uuid import UUID
 
 from recordari.context.rules.context import ContextSettings
-from recordari.core.checks import json_text
+from recordari.core.checks import TEXT_TYPE, checked_content, json_text
 from recordari.core.identity import Owner, Scope, SessionId, checked_choice, checked_id, owned_by, session_thread
-from recordari.core.items import MAX_CONTENT_BYTES, Kind, Tier, Trust, checked_content
+from recordari.core.items import MAX_CONTENT_BYTES, Kind, Tier, Trust
 from recordari.errors import InvalidInput
 from recordari.knowledge.ingest import MAX_NAME, MAX_TITLE
 from recordari.knowledge.rules.knowledge_map import MAX_DESCRIPTION, MAX_SOURCE_NAME, MAX_TOOL, SourceKind, checked_text
@@ -71,12 +71,16 @@ def decoded(text: object, *, field: str) -> bytes:
         raise InvalidInput(f"the {field} of a row of the export cannot be read", field=field) from None
 
 
-def body_of(item: Mapping[str, Any]) -> tuple[str, bytes]:
-    """The key of an item's whole body, and the body."""
+def body_of(item: Mapping[str, Any]) -> tuple[str, bytes, str]:
+    """The key of an item's whole body, the body, and its media type."""
     payload = item.get("payload")
     if not isinstance(payload, Mapping) or not isinstance(payload.get("payload_key"), str):
         raise InvalidInput("the payload of an item of the export cannot be read", field="payload")
-    return payload["payload_key"], decoded(payload.get("body"), field="payload")
+    return (
+        payload["payload_key"],
+        decoded(payload.get("body"), field="payload"),
+        str(payload.get("media_type") or TEXT_TYPE),
+    )
 
 
 def whole_number(row: Mapping[str, Any], name: str, *, least: int = 0) -> int:

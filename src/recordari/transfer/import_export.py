@@ -257,7 +257,7 @@ class _Import:
             )
         return indexed
 
-    async def _save_body(self, item_id: UUID, payload_key: str, body: bytes) -> None:
+    async def _save_body(self, item_id: UUID, payload_key: str, body: bytes, media_type: str) -> None:
         object_key = await _put_large(self.resources, self.identity, payload_key, body)
         async with self.resources.database.transaction(self.identity) as tx:
             await memory_storage.insert_payload(
@@ -266,6 +266,7 @@ class _Import:
                 payload_key,
                 size=len(body),
                 sha256=hashlib.sha256(body).digest(),
+                media_type=media_type,
                 body=None if object_key else body,
                 object_key=object_key,
             )

@@ -1,7 +1,7 @@
 """The routes that mem0's client calls: `MemoryClient(host=…, api_key="rcd_…")` works against this server as it is.
 
-A memory of mem0 is a fact here. Its owner follows from mem0's ids: `user_id` is the user; else `agent_id`, `app_id` or
-`run_id` is the agent. docs/migrate-from-mem0.md lists the differences.
+A memory of mem0 is a fact here. Its owner follows from mem0's ids: `user_id` is the user (or the user that the credential is
+bound to); else `agent_id`, `app_id` or `run_id` is the agent. docs/migrate-from-mem0.md lists the differences.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from recordari.core.identity import Identity, Role, Scope, checked_id
 from recordari.core.items import Item, Kind
 from recordari.errors import InvalidInput, NotFound
 from recordari.facts import curate
-from recordari.facts.rules.extraction import facts_in
+from recordari.facts.rules.extraction import facts_in, states_something
 from recordari.kit.rest import PROBLEMS, AdminCaller, AgentCaller
 from recordari.kit.verbs import Caller
 from recordari.lifetime import erase
@@ -312,17 +312,23 @@ def _message(message: dict[str, Any], at: datetime | None) -> NewMessage:
 
 
 def _memories_of(message: NewMessage, *, infer: bool) -> list[str]:
-    """The facts in a message; the whole message without `infer`, or if it has no facts that we find."""
+    """The facts in a message; the whole message without `infer`, or if it states something in which we find no fact."""
     if not infer:
         return [message.content] if message.role is not MessageRole.SYSTEM else []
     if message.role is not MessageRole.USER:
         return []
-    return [fact.content for fact in facts_in(message.content)] or [message.content]
+    facts = facts_in(message.content, speaker=message.speaker, at=message.event_time)
+    if facts or not states_something(message.content):
+        return [fact.content for fact in facts]
+    return [message.content]
 
 
 def _owner(caller: Caller, ids: dict[str, str]) -> Owner:
-    """The owner that mem0's ids name; a credential that is bound to one user or agent acts for no other."""
-    if user := ids.get("user_id"):
+    """The owner that mem0's ids name; a credential that is bound to one user or agent acts for no other.
+
+    Who acts for a user writes and finds that user's memories, also under the name of an agent: mem0 has no word for sharing.
+    """
+    if user := ids.get("user_id") or (caller.identity.user_id if ids else None):
         scope, named = Scope.USER, {"user_id": user, "agent_id": ids.get("agent_id")}
     elif other := ids.get("agent_id") or ids.get("app_id") or ids.get("run_id"):
         scope, named = Scope.AGENT, {"user_id": None, "agent_id": other}
@@ -430,10 +436,11 @@ def _shown(item: Item | RecalledItem, owner: Owner | None = None) -> dict[str, A
     agent_id: str | None = None
     category: str | None = None
     if isinstance(item, Item):
-        item_id, created_at, category = item.item_id, item.created_at, item.category
+        item_id, updated_at, category = item.item_id, item.created_at, item.category
+        created_at = item.event_time  # a changed text is a new row of the same event
         user_id, agent_id = item.user_id if item.scope == Scope.USER else None, item.agent_id
     else:
-        item_id, created_at = item.id, item.event_time
+        item_id, created_at, updated_at = item.id, item.event_time, item.event_time
     if owner is not None:
         user_id, agent_id = owner.ids.get("user_id"), owner.ids.get("agent_id")
     return {
@@ -448,7 +455,7 @@ def _shown(item: Item | RecalledItem, owner: Owner | None = None) -> dict[str, A
         "trust": str(item.trust),
         "expiration_date": metadata.get("mem0_expiration_date"),
         "created_at": created_at.isoformat(),
-        "updated_at": created_at.isoformat(),
+        "updated_at": updated_at.isoformat(),
     }
 
 

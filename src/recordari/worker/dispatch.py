@@ -26,6 +26,8 @@ Handler = Callable[[Resources, Identity, Batch], Awaitable[None]]
 OUTAGES = (ProviderError, DatabaseUnavailable, Overloaded)
 LONGEST_OUTAGE_DELAY = timedelta(seconds=60)
 OUTAGE_PATIENCE = timedelta(days=1)
+LONGEST_DELAY = timedelta(minutes=10)
+"""Longer than any lease and any pause between tries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from recordari.kit.resources import Resources
 from recordari.kit.verbs import existing
 from recordari.memory.index import find_embedder
 from recordari.tenants.tenants import MAX_PAGE, require_admin
-from recordari.worker.dispatch import Pace
+from recordari.worker.dispatch import LONGEST_DELAY, Pace
 
 PLAN_PAGE = 1_000
 FINISHED_KEPT = timedelta(days=7)
@@ -221,7 +221,8 @@ async def seconds_until_due(resources: Resources, schedules: Sequence[Schedule],
 
 
 async def resume_stalled(resources: Resources, budgets: Mapping[str, int]) -> list[ResumedJob]:
-    """Take over jobs of workers that stalled; the crash counts as a try."""
+    """Take over jobs of workers that stalled; the crash counts as a try. Work that a clock set back put off is due."""
     silence = timedelta(seconds=resources.get(Pace).stalled_seconds)
     async with resources.database.queue() as rows:
+        await outbox.make_due(rows, longest=LONGEST_DELAY)
         return await jobs.resume_stalled(rows, budgets, silence=silence)

@@ -1,27 +1,24 @@
 """Share a budget of tokens among sections: by priority, in whole items, and never above the budget.
 
 Each section has tokens of its own. Tokens that it does not use go to the others, in order of priority; tokens of no
-section stay free. An item is shown whole, or cut at the end of a sentence, or left out with a reason.
+section stay free. A section may be assured of a place for its best item, whatever the others need. An item is shown whole,
+or cut at the end of a sentence, or left out with a reason.
 """
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
-SHORTEST = 12  # tokens; with less room no item is added
+from recordari.core.text import sentence_ends
 
-# The end of a sentence: a mark before white space, a mark of a script without spaces, or the end of a line. The lookahead
-# tests for all of them at once: trying one after the other at every letter takes three times as long.
-_END = re.compile(r"(?=[.!?…؟।。！？｡\n])(?:[.!?…؟।]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）]*|(?=\n))")
-_ABBREVIATION = re.compile(
-    r"(?:^|[\s(\"'])(?:[A-Za-z]|[Dd]rs?|[Mm]rs?|[Mm]s|[Pp]rof|[Ss]t|[Nn]o|[Nn]r|vs|etc|approx|ca|bzw|z\.B|[Ee]\.g|[Ii]\.e"
-    r"|[Ii]nc|[Ll]td|[Jj]r|[Ss]r|U\.S|a\.m|p\.m|[Ff]ig|[Vv]ol|[Cc]f|[Dd]ept|\d{1,3})\.$"
-)
+SHORTEST = 12  # tokens; with less room no item is added
+USUAL_LENGTH = 20  # items that are kept when the beginning moves, if they leave room to grow
+EASY = 0.75  # the part of the room that they may take
+KEPT = 0.6  # the part of the room that is kept otherwise
 
 
 class Showable(Protocol):
@@ -58,6 +55,8 @@ class Bid(Generic[T]):
     """Tokens around the items, counted once if there are any."""
     contiguous: bool = False
     """Whether the items that are shown must be without gaps."""
+    assured: float = 0.0
+    """The part of all tokens that its best item may take from sections with a higher priority."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +81,34 @@ class Filled(Generic[T]):
     tokens: int = 0
 
 
-def fill(bids: Sequence[Bid[T]], total: int, cost: Cost[T]) -> dict[str, Filled[T]]:
-    """Share `total` tokens among the bids; tokens that a section does not use go to others by priority."""
+def fill(bids: Sequence[Bid[T]], total: int, cost: Cost[T], *, use_all: bool = False) -> dict[str, Filled[T]]:
+    """Share `total` tokens among the bids; tokens that a section does not use go to others by priority.
+
+    With `use_all` the tokens of no section go to them too.
+    """
+    reserved: dict[str, int] = {}
+    pool = total if use_all else min(total, sum(bid.tokens for bid in bids))
+    while True:
+        filled = _fill(bids, pool, cost, reserved)
+        crowded_out = [bid for bid in bids if bid.assured and not filled[bid.name].kept and bid.name not in reserved]
+        if not crowded_out:
+            return filled
+        for bid in crowded_out:
+            best = packed(replace(bid, most=1), int(pool * bid.assured), _shown(filled), cost)
+            reserved[bid.name] = best.tokens
+
+
+def _fill(bids: Sequence[Bid[T]], pool: int, cost: Cost[T], reserved: Mapping[str, int]) -> dict[str, Filled[T]]:
+    """Fill the sections by priority, around the tokens that are reserved for some of them."""
     ordered = sorted(bids, key=lambda bid: -bid.priority)
-    pool = min(total, sum(bid.tokens for bid in bids))
     filled: dict[str, Filled[T]] = {}
+
+    def free(bid: Bid[T]) -> int:
+        kept_back = sum(tokens for name, tokens in reserved.items() if name not in filled and name != bid.name)
+        return pool - _used(filled) - kept_back
+
     for bid in ordered:
-        room = min(bid.tokens, pool - _used(filled))
+        room = min(max(bid.tokens, reserved.get(bid.name, 0)), free(bid))
         filled[bid.name] = packed(bid, room, _shown(filled), cost)
     for bid in ordered:
         before = filled.pop(bid.name)
@@ -141,21 +161,34 @@ def _fitted(item: T, room: int, cost: Cost[T], *, whole: bool) -> Kept[T] | None
     return Kept(item, shorter, cost(item, shorter)) if shorter else None
 
 
+def grown(bid: Bid[T], room: int, cost: Cost[T]) -> tuple[Filled[T], int]:
+    """The last items of a bid that fit, with a beginning that seldom moves; and how often it has moved.
+
+    The items are played from the first to the last, as they came. When they no longer fit, the beginning moves far enough
+    that it stays for a while: a text of these items only grows at its end in between.
+    """
+    items = bid.items[::-1]
+    costs = [cost(item, item.content) for item in items]
+    first = moves = total = 0
+    for last, tokens in enumerate(costs):
+        total += tokens
+        if total > room and first < last:
+            usual = sum(costs[max(0, last - USUAL_LENGTH + 1) : last + 1])
+            target = usual if usual <= room * EASY else room * KEPT
+            while first < last and total > target:
+                total -= costs[first]
+                first += 1
+            moves += 1
+    kept = [Kept(item, item.content, tokens) for item, tokens in zip(items[first:], costs[first:], strict=True)]
+    if total > room:  # a single item, and too long
+        shorter = _fitted(items[-1], room, cost, whole=False) if items else None
+        kept = [shorter] if shorter is not None else []
+    left = tuple((item, Reason.BUDGET) for item in items[: len(items) - len(kept)][::-1])
+    return Filled(kept=tuple(kept[::-1]), left=left, tokens=sum(each.tokens for each in kept)), moves
+
+
 def cut_at_sentence(text: str, fits: Callable[[str], bool]) -> str:
     """The longest beginning of a text that fits and ends with a sentence; empty when no sentence fits."""
     ends = sentence_ends(text)
     number = bisect_left(ends, True, key=lambda end: not fits(text[:end]))
     return text[: ends[number - 1]] if number else ""
-
-
-def sentence_ends(text: str) -> list[int]:
-    """The positions at which a text may be cut: after each sentence or line with text, except the last."""
-    ends: list[int] = []
-    for match in _END.finditer(text):
-        end, rest = match.end(), text[match.end() : match.end() + 8].lstrip(" \t")
-        if end >= len(text.rstrip()) or not text[:end].strip() or (ends and not text[ends[-1] : end].strip()):
-            continue
-        if text[end - 1] in ".…" and (rest[:1].islower() or _ABBREVIATION.search(text[max(0, end - 12) : end])):
-            continue
-        ends.append(end)
-    return ends

@@ -7,7 +7,7 @@ The six layers of a context are groups of sections: core and characteristics (fi
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from enum import StrEnum
@@ -75,6 +75,11 @@ class SectionBudget:
     priority: int
     most: int | None = None
 
+    def scaled(self, factor: float) -> SectionBudget:
+        """The share in another budget. More room shows more items; less room shows fewer by itself."""
+        most = None if self.most is None else max(self.most, int(self.most * factor))
+        return SectionBudget(tokens=max(1, int(self.tokens * factor)), priority=self.priority, most=most)
+
 
 @dataclass(frozen=True, slots=True)
 class SectionRule(SectionBudget):
@@ -84,6 +89,8 @@ class SectionRule(SectionBudget):
     title: str
     handle: str
     """The letter of references to its items in the text."""
+    assured: float = 0.0
+    """The part of a small budget in which its best item has a place, however much the session needs."""
 
 
 SECTIONS: Mapping[SectionName, SectionRule] = {
@@ -91,12 +98,12 @@ SECTIONS: Mapping[SectionName, SectionRule] = {
     SectionName.CHARACTERISTICS: SectionRule(Layer.CHARACTERISTICS, "characteristics", "B", tokens=400, priority=95),
     SectionName.KNOWLEDGE_MAP: SectionRule(Layer.SHARED, "what can be looked up", "K", tokens=200, priority=90),
     SectionName.SHARED: SectionRule(Layer.SHARED, "shared by everyone here", "S", tokens=300, priority=65, most=10),
-    SectionName.PROFILE: SectionRule(Layer.LONG_TERM, "standing profile", "P", tokens=200, priority=70),
+    SectionName.PROFILE: SectionRule(Layer.LONG_TERM, "standing profile", "P", tokens=400, priority=70),
     SectionName.DELEGATED: SectionRule(Layer.DELEGATED, "handed over for this task", "D", tokens=400, priority=85),
     SectionName.SUMMARY: SectionRule(Layer.WORKING, "this session so far", "N", tokens=500, priority=80),
-    SectionName.LONG_TERM: SectionRule(Layer.LONG_TERM, "long-term memory", "L", tokens=800, priority=60, most=5),
+    SectionName.LONG_TERM: SectionRule(Layer.LONG_TERM, "long-term memory", "L", 0.3, tokens=800, priority=60, most=5),
     SectionName.TEMPORAL: SectionRule(
-        Layer.LONG_TERM, "from the time asked about", "T", tokens=600, priority=50, most=10
+        Layer.LONG_TERM, "from the time asked about", "T", 0.3, tokens=600, priority=50, most=10
     ),
     SectionName.DAILY_LOG: SectionRule(Layer.LONG_TERM, "daily activity", "A", tokens=400, priority=40, most=10),
     SectionName.WINDOW: SectionRule(Layer.WORKING, "last messages", "W", tokens=800, priority=75),
@@ -284,10 +291,13 @@ def plan(situation: Situation, profile: ContextProfile, *, budget: int | None = 
     left_out = {
         name: reason for name in SectionName if (reason := _why_not(name, situation, profile, interval)) is not None
     }
+    total = profile.budget if budget is None else checked_budget(budget)
     return Plan(
         profile=profile,
-        budget=profile.budget if budget is None else checked_budget(budget),
-        shares={name: share for name, share in profile.shares.items() if name not in left_out},
+        budget=total,
+        shares={
+            name: share.scaled(total / profile.budget) for name, share in profile.shares.items() if name not in left_out
+        },
         left_out=left_out,
         interval=interval,
         multi_step=question is not None and is_multi_step(question),
@@ -327,19 +337,3 @@ def asks_for_activity(question: str, interval: Interval | None, now: datetime) -
         (interval.end is None or interval.end >= now - RECENT) and (interval.start is None or interval.start <= now)
     )
     return is_recent and _ACTIVITY.search(question[:2_000]) is not None
-
-
-def cache_stable_tail(messages: Sequence[Message], *, most: int, fits: Any) -> Sequence[Message]:
-    """The last messages that fit, with the same beginning as one message ago if possible.
-
-    The tail is replayed from the first message on. Its beginning moves only when there are too many messages, and then
-    far enough that it stays for a while: a prompt cache keeps the rest.
-    """
-    first = 0
-    for last in range(1, len(messages) + 1):
-        if last - first > most or not fits(messages[first:last]):
-            keep = max(1, min(most, last - first) * 3 // 5)
-            first = max(first, last - keep)
-            while first < last - 1 and not fits(messages[first:last]):
-                first += max(1, (last - first) // 2)
-    return messages[first:]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
 from uuid import UUID
 
 from recordari.core.described import DESCRIBED
-from recordari.core.items import Trust
+from recordari.core.identity import Scope
+from recordari.core.items import Kind, Trust
+from recordari.core.text import terms
 from recordari.core.tokens import estimated_tokens
 
 PROFILE_TOKENS = 300
@@ -25,6 +27,7 @@ _CATEGORIES = {
     "learning": "Learned",
 }
 _OTHER = "Other"
+_OF_PROCEDURES = {Scope.USER: "preference", Scope.AGENT: "workflow"}  # without a category of their own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,10 @@ class KnownFact:
     confidence: float | None
     pinned: bool
     valid_at: datetime
+    kind: Kind = Kind.FACT
+    scope: Scope = Scope.USER
+    stated: bool = True
+    """Whether somebody told it to be remembered; else it was extracted from what was said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +53,7 @@ class Profile:
 
     content: str
     facts: int
-    """How many facts it contains."""
+    """How many facts and procedures it contains."""
     writer: str
     """`offline` for the rules, or the name of a model."""
     made_at: datetime | None
@@ -54,11 +61,12 @@ class Profile:
 
 
 def profile_text(facts: Sequence[KnownFact], *, most_tokens: int = PROFILE_TOKENS) -> tuple[str, int]:
-    """The text of a profile and its number of facts: by category; pinned first, then by confidence, then the newest.
+    """The text of a profile and its number of facts, by category: pinned, then stated, then sure, then new ones first.
 
-    Categories take turns, so that many facts of one category do not crowd out the others.
+    Categories take turns, so that many facts of one category do not crowd out the others. A fact that says less than
+    another one is left out.
     """
-    grouped = _by_category(facts)
+    grouped = _by_category(_distinct(sorted(facts, key=_rank, reverse=True)))
     chosen: dict[str, list[str]] = {name: [] for name in grouped}
     spent = 0
     for turn in zip_longest(*([(name, fact) for fact in group] for name, group in grouped.items())):
@@ -72,18 +80,41 @@ def profile_text(facts: Sequence[KnownFact], *, most_tokens: int = PROFILE_TOKEN
     return "\n".join(lines), sum(map(len, chosen.values()))
 
 
+def profile_without(text: str, contents: Iterable[str]) -> str:
+    """A profile without the facts that a context shows elsewhere, as the offline rules wrote them."""
+    lines = []
+    for line in text.splitlines():
+        title, mark, sentences = line.partition(": ")
+        for content in contents:
+            sentences = f" {sentences} ".replace(f" {_sentence(content)} ", " ", 1).strip()
+        if sentences:
+            lines.append(f"{title}{mark}{sentences}")
+    return "\n".join(lines)
+
+
+def _distinct(facts: Sequence[KnownFact]) -> list[KnownFact]:
+    """The facts, best first, except those whose words are all in one that is kept."""
+    kept: list[tuple[KnownFact, frozenset[str]]] = []
+    for fact in facts:
+        words = frozenset(terms(fact.content))
+        if not any(words <= others for _, others in kept):
+            kept.append((fact, words))
+    return [fact for fact, _ in kept]
+
+
 def _by_category(facts: Sequence[KnownFact]) -> dict[str, list[KnownFact]]:
     grouped: dict[str, list[KnownFact]] = {}
-    for fact in sorted(facts, key=_rank, reverse=True):
-        grouped.setdefault(fact.category or "", []).append(fact)
+    for fact in facts:
+        category = fact.category or (_OF_PROCEDURES.get(fact.scope) if fact.kind is Kind.PROCEDURE else None)
+        grouped.setdefault(category or "", []).append(fact)
     named = sorted(name for name in grouped if name and name not in _CATEGORIES)
     titles = {**_CATEGORIES, **{name: name.capitalize() for name in named}, "": _OTHER}
     return {title: grouped[name] for name, title in titles.items() if name in grouped}
 
 
-def _rank(fact: KnownFact) -> tuple[bool, float, datetime, int]:
+def _rank(fact: KnownFact) -> tuple[bool, bool, float, datetime, int]:
     confidence = UNSAID_CONFIDENCE if fact.confidence is None else fact.confidence
-    return fact.pinned, round(confidence, 1), fact.valid_at, fact.item_id.int
+    return fact.pinned, fact.stated, round(confidence, 1), fact.valid_at, fact.item_id.int
 
 
 def _sentence(content: str) -> str:

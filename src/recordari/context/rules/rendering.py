@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
-from recordari.context.rules.budget import Bid, Filled, Kept, Reason, fill
+from recordari.context.rules.budget import Bid, Filled, Kept, Reason, fill, grown
 from recordari.context.rules.context import (
     INSTRUCTIONS,
     SECTIONS,
@@ -26,6 +26,7 @@ from recordari.core.items import Trust
 from recordari.core.tokens import MESSAGE_OVERHEAD, TokenCounter
 from recordari.sessions.rules.window import MessageRole
 
+UNCOUNTED = 0.02  # the part of a budget by which the tokens of parts and whole may differ
 _NUMBER = 999  # the number of an item that is not numbered yet
 _COPIED = ("kind", "trust", "source_ref", "item_id", "when", "who", "scope", "session_id", "payload_key", "score")
 
@@ -35,6 +36,8 @@ class Section:
     name: SectionName
     items: tuple[Kept[ContextItem], ...]
     budget: int
+    grows: bool = False
+    """Whether the next context may have more items after these: each then has a block of its own, which stays as it is."""
 
     def shown(self) -> ContextSection:
         return ContextSection(
@@ -109,14 +112,16 @@ def bid_of(
         most=share.most,
         frame=frame,
         contiguous=name is SectionName.WINDOW,
+        assured=SECTIONS[name].assured,
     )
 
 
-def cost(name: SectionName, item: ContextItem, content: str, count: TokenCounter) -> int:
-    """The tokens of an item as rendered."""
+def cost(name: SectionName, item: ContextItem, content: str, count: TokenCounter, *, apart: bool = False) -> int:
+    """The tokens of an item as rendered, in a common block or apart in one of its own."""
     if name in INSTRUCTIONS:
         return count(content) + 1
-    return count(_line(name, _NUMBER, item, content)) + 1
+    line = _line(name, _NUMBER, item, content)
+    return count(block(SECTIONS[name].title, [line], "0" * MARK_LENGTH) if apart else line) + (4 if apart else 1)
 
 
 def preface_cost(hint: str | None, count: TokenCounter) -> int:
@@ -153,10 +158,18 @@ def _blocks(sections: Sequence[Section]) -> dict[SectionName, str]:
         if section.items and section.name not in INSTRUCTIONS
     }
     everything = [line for each in lines.values() for line in each]
+    growing = {section.name for section in sections if section.grows}
     return {
-        name: block(SECTIONS[name].title, each, mark_of(SECTIONS[name].title, each, everything))
+        name: _blocks_apart(name, each)
+        if name in growing
+        else block(SECTIONS[name].title, each, mark_of(SECTIONS[name].title, each, everything))
         for name, each in lines.items()
     }
+
+
+def _blocks_apart(name: SectionName, lines: Sequence[str]) -> str:
+    title = SECTIONS[name].title
+    return "\n\n".join(block(title, [line], mark_of(title, [line])) for line in lines)
 
 
 def _messages(sections: Sequence[Section], blocks: dict[SectionName, str], hint: str | None) -> list[ChatMessage]:
@@ -235,6 +248,8 @@ class Composed:
     filled: Mapping[str, Filled[ContextItem]]
     sections: tuple[Section, ...]
     rendered: Rendered
+    moves: int = 0
+    """How often the beginning of a window that only grows has moved to keep the budget."""
 
 
 def compose(
@@ -245,10 +260,14 @@ def compose(
     hint: str | None,
     how: Rendering,
     count: TokenCounter,
+    grows: bool = False,
+    use_all: bool = False,
 ) -> Composed:
     """Fill the budget, then drop the least important items while the rendered text is still above it.
 
-    The tokens of the parts do not add up exactly to those of the whole text, and the whole decides.
+    The tokens of the parts do not add up exactly to those of the whole text, and the whole decides. With `grows` the window
+    has all that the other sections leave, and its beginning seldom moves. With `use_all` no tokens stay free while there is
+    something to show.
     """
     bids = [bid_of(name, share, fetched[name], count) for name, share in shares.items() if fetched.get(name)]
     names = {id(item): SectionName(bid.name) for bid in bids for item in bid.items}
@@ -259,22 +278,31 @@ def compose(
         # An item is shown from its beginning: the length identifies the text.
         key = (id(item), len(content))
         if key not in costs:
-            costs[key] = cost(names[id(item)], item, content, count)
+            name = names[id(item)]
+            costs[key] = cost(name, item, content, count, apart=grows and name is SectionName.WINDOW)
         return costs[key]
 
-    filled = fill(bids, room, counted)
+    moves = 0
+    if grows:
+        filled = fill([bid for bid in bids if bid.name != SectionName.WINDOW], room, counted)
+        left = room - sum(section.tokens for section in filled.values()) - int(budget * UNCOUNTED)
+        for bid in bids:
+            if bid.name == SectionName.WINDOW:
+                filled[bid.name], moves = grown(bid, max(0, left), counted)
+    else:
+        filled = fill(bids, room, counted, use_all=use_all)
     while True:
-        sections = _sections(filled, shares)
+        sections = _sections(filled, shares, grows=grows)
         rendered = render(sections, hint, how, count)
         if rendered.tokens <= budget:
-            return Composed(filled=filled, sections=sections, rendered=rendered)
+            return Composed(filled=filled, sections=sections, rendered=rendered, moves=moves)
         if not sections:  # the hint alone is above the smallest budget
             return Composed(filled=filled, sections=(), rendered=render((), None, how, count))
         _drop_last(filled, bids)
 
 
 def _sections(
-    filled: Mapping[str, Filled[ContextItem]], shares: Mapping[SectionName, SectionBudget]
+    filled: Mapping[str, Filled[ContextItem]], shares: Mapping[SectionName, SectionBudget], *, grows: bool
 ) -> tuple[Section, ...]:
     """The sections with items, in order of rendering; the window oldest first."""
     return tuple(
@@ -282,6 +310,7 @@ def _sections(
             name=name,
             items=filled[name].kept[::-1] if name is SectionName.WINDOW else filled[name].kept,
             budget=shares[name].tokens,
+            grows=grows and name is SectionName.WINDOW,
         )
         for name in SectionName
         if name in filled and filled[name].kept
@@ -289,8 +318,11 @@ def _sections(
 
 
 def _drop_last(filled: dict[str, Filled[ContextItem]], bids: Sequence[Bid[ContextItem]]) -> None:
-    """Leave out the last item of the section with the least priority."""
-    bid = min((bid for bid in bids if filled[bid.name].kept), key=lambda bid: bid.priority)
+    """Leave out the last item of the section with the least priority; the only item of an assured section goes last."""
+    bid = min(
+        (bid for bid in bids if filled[bid.name].kept),
+        key=lambda bid: (bid.assured > 0 and len(filled[bid.name].kept) == 1, bid.priority),
+    )
     section = filled[bid.name]
     *kept, last = section.kept
     left = ((last.item, Reason.BUDGET), *section.left)

@@ -159,7 +159,12 @@ def schema_text(database: ConnectedDatabase, *, most: int = 24_000) -> str:
     if len(text) <= most:
         return text
     # Too many tables: names and types say more than samples do.
+    return tables_text(database)[:most]
+
+
+def tables_text(database: ConnectedDatabase) -> str:
+    """The allowed tables with the names and types of their columns, one to a line; no values."""
     return "\n".join(
         f"{table['name']}({', '.join(' '.join([column['name'], column['type']]) for column in table['columns'])})"
         for table in database.schema
-    )[:most]
+    )

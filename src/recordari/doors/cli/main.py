@@ -59,6 +59,7 @@ COMMANDS = {
     "share": ("sharing.cli:share_commands", "Share memories with other tenants of the organisation."),
     "org": ("sharing.cli:org_commands", "Group tenants that may share memories."),
     "key": ("tenants.cli:key_commands", "Create, list and revoke API keys."),
+    "sign-in": ("tenants.cli:sign_in", "Print an address of the dashboard that signs in once."),
     "db": ("operations.cli:db_commands", "Start, stop, migrate, back up and restore the database."),
     "models": ("operations.cli:models_commands", "List, fetch and verify the local models."),
     "version": ("", "Print the version."),

@@ -22,13 +22,19 @@ from recordari.core.checks import is_loopback
 from recordari.doors.rest.app import create_app
 from recordari.doors.rest.gate import Gatekeeper
 from recordari.doors.rest.listener import Connection, Listener, most_connections
+from recordari.doors.web.page import PageFiles
 from recordari.errors import ConfigurationError, InvalidInput, RecordariError
 from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, User, open_memory, read_settings
 from recordari.kit.output import print_line, print_note
-from recordari.operations.maintenance import make_development_key
+from recordari.operations.maintenance import make_development_code, make_development_key
 from recordari.runner import background_worker, run_worker
 from recordari.tenants.tenants import NewKey
 from recordari.wiring import open_resources
+
+try:
+    from uvloop import run as _run
+except ModuleNotFoundError:  # there is none for this system
+    from asyncio import run as _run  # type: ignore[assignment]
 
 GRACEFUL_SECONDS = 5
 BACKLOG = 2048
@@ -50,7 +56,7 @@ def serve(
     options: dict[str, Any] = {"host": host, "port": port, "worker": False if no_worker else None}
     settings = read_settings(quiet=False, **{name: value for name, value in options.items() if value is not None})
     with contextlib.suppress(asyncio.CancelledError):  # stopped before it had started
-        asyncio.run(_serve(settings))
+        _run(_serve(settings))
 
 
 async def _serve(settings: Settings) -> None:
@@ -62,11 +68,12 @@ async def _serve(settings: Settings) -> None:
     with listening(settings) as listener:
         async with open_resources(settings) as resources:
             _print_key(await make_development_key(resources))
+            code = await make_development_code(resources)
             app = create_app(settings, resources=resources, background=background_worker)
             server = _Server(
                 _configuration(app),
                 gatekeeper=app.state.gatekeeper,
-                ready=lambda: _print_banner(settings, app, listener),
+                ready=lambda: _print_banner(settings, app, listener, code),
             )
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, server.stop)
@@ -162,11 +169,18 @@ def _print_key(new: NewKey | None) -> None:
         print_line()
 
 
-def _print_banner(settings: Settings, app: FastAPI, listener: socket.socket) -> None:
+def _print_banner(settings: Settings, app: FastAPI, listener: socket.socket, code: str | None) -> None:
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     print_line(f"Recordari {metadata.version('recordari')} listens on {url}")
-    print_line(f"  API description  {url}{app.docs_url or app.openapi_url}")
+    if not PageFiles().are_built:
+        print_line("  dashboard        not built; `make web` builds it")
+    elif code is not None:
+        print_line(f"  dashboard        {url}/#code={code}")
+        print_line("                   signs you in once, within an hour; `recordari sign-in` prints another")
+    else:
+        print_line(f"  dashboard        {url}/")
+    print_line(f"  API              {url}/docs and {url}{app.openapi_url}")
     if any(getattr(route, "path", None) == "/mcp" for route in app.routes):
         print_line(f"  MCP              {url}/mcp")
     print_line(f"  data             {'your PostgreSQL' if settings.database_url else settings.home}")
@@ -190,7 +204,7 @@ def mcp(
     user: User = None,
     agent: Agent = None,
     session: Session = None,
-    profile: Annotated[str, typer.Option(help="Which tools: default, mem0 or admin.")] = "default",
+    profile: Annotated[str, typer.Option(help="Which tools: default, agent, mem0 or admin.")] = "default",
 ) -> None:
     """Serve MCP over standard input and output, for an agent on this machine.
 
@@ -213,7 +227,7 @@ def mcp(
 
 def worker() -> None:
     """Run background work until you stop it (Ctrl-C or SIGTERM); it finishes the work it has begun."""
-    asyncio.run(_work(read_settings(quiet=False)))
+    _run(_work(read_settings(quiet=False)))
 
 
 async def _work(settings: Settings) -> None:

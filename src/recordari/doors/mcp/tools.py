@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 from recordari.app import Memory
 from recordari.context.rules.context import LEAST_BUDGET
 from recordari.core.identity import AskedScope, Scope
-from recordari.core.items import Kind, Trust
+from recordari.core.items import MAX_LABEL, Kind, Trust
 from recordari.core.telemetry import get_log
 from recordari.databases.rules.databases import DataAnswer
 from recordari.errors import RecordariError
@@ -35,7 +35,7 @@ MAX_READ = 64 * 1024  # bytes of a tool output that one call returns
 _log = get_log(__name__)
 
 
-def _from_text(value: object) -> object:
+def from_text(value: object) -> object:
     """Some clients send lists and objects as JSON inside a text."""
     if not isinstance(value, str):
         return value
@@ -56,7 +56,7 @@ class RecallArguments(Arguments):
     top_k: TopK = 5
     source_kinds: Annotated[
         Annotated[list[Kind], Field(min_length=1)] | None,
-        BeforeValidator(_from_text),
+        BeforeValidator(from_text),
         Field(description="Search only these kinds, such as tool_output for results of earlier tool calls."),
     ] = None
     scope: AskedScope = Field(
@@ -83,7 +83,10 @@ class FactArguments(Arguments):
     scope: Literal["user", "agent"] = Field(
         default="user", description="user: about the user; agent: about your own work."
     )
-    metadata: Annotated[dict[str, Any], BeforeValidator(_from_text)] = Field(
+    subject: str | None = Field(default=None, max_length=MAX_LABEL, description="Whom or what it is about, by name.")
+    predicate: str | None = Field(default=None, max_length=MAX_LABEL, description="Such as `lives in`.")
+    object: str | None = Field(default=None, max_length=MAX_LABEL, description="The value, such as `Lisbon`.")
+    metadata: Annotated[dict[str, Any], BeforeValidator(from_text)] = Field(
         default_factory=dict, max_length=100, description="Any JSON to keep with it."
     )
 
@@ -144,7 +147,7 @@ class ForgetArguments(ItemArguments):
 class ListArguments(Arguments):
     """Which memories to list, newest first."""
 
-    kinds: Annotated[list[Kind], BeforeValidator(_from_text)] = Field(
+    kinds: Annotated[list[Kind], BeforeValidator(from_text)] = Field(
         default=[Kind.FACT], min_length=1, description="Kinds to list; facts, if left out."
     )
     category: str | None = Field(default=None, max_length=200, description="Such as preference or decision.")
@@ -183,6 +186,8 @@ class MemoryTool:
     run: Callable[[Memory, Any], Awaitable[object]]
     reads_only: bool = False
     destroys: bool = False
+    repeatable: bool = True
+    """Whether the same call again changes nothing more."""
 
     def described(self) -> types.Tool:
         return types.Tool(
@@ -194,7 +199,7 @@ class MemoryTool:
             annotations=types.ToolAnnotations(
                 read_only_hint=self.reads_only,
                 destructive_hint=self.destroys,
-                idempotent_hint=True,
+                idempotent_hint=self.repeatable,
                 open_world_hint=False,
             ),
         )
@@ -293,7 +298,8 @@ TOOLS = (
         description=(
             "Answer a question from the organisation's databases, by one read-only SELECT over the tables that were "
             "released: for counts, sums and records. Ask in plain words, or bring the SELECT. get_context names the "
-            "databases there are. The answer shows the statement that ran: check that it asks what you meant."
+            "databases with their tables and columns, and so does the error where plain words are not understood. The "
+            "answer shows the statement that ran: check that it asks what you meant."
         ),
         takes=DataArguments,
         gives=DataAnswer,

@@ -7,14 +7,16 @@ A request passes, from the outside in: `RequestContext` (id, log, metrics, error
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
 from fastapi import Depends, FastAPI
 from starlette.middleware import Middleware
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from recordari.config import Settings, load_settings
 from recordari.databases.rules import readonly_sql
@@ -22,6 +24,7 @@ from recordari.doors.rest.admission import Admission
 from recordari.doors.rest.gate import Gate, Gatekeeper, RequestContext
 from recordari.doors.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.doors.rest.limits import STREAMED, Admitted, Hosts, RateLimit, RequestBody, Timeout
+from recordari.doors.web.page import PageFiles, page_routes
 from recordari.kit import problems
 from recordari.kit.problems import ProblemResponse
 from recordari.kit.resources import Resources
@@ -128,7 +131,7 @@ def create_app(
         openapi_tags=TAGS,
         lifespan=lifespan,
         middleware=_layers(settings, admission, gatekeeper),
-        # FastAPI's pages load scripts from other sites; the schema itself is at /openapi.json.
+        # FastAPI's pages load scripts from other sites; the dashboard brings its own.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -137,13 +140,46 @@ def create_app(
     app.state.gatekeeper = gatekeeper
     problems.install(app)
     _complete_description(app)
+    by_beginning = _include_routers(app)
+    app.router.routes.extend(page_routes(PageFiles()))
+    for door in mcp:
+        app.router.routes.append(Route(door.path, door, methods=["POST"], include_in_schema=False))
+    app.router.middleware_stack = _switchboard(app.router.middleware_stack, by_beginning)  # type: ignore[assignment]
+    return app
+
+
+def _include_routers(app: FastAPI) -> Mapping[str, Sequence[BaseRoute]]:
+    """Add every router, and return what was added by the beginning of its paths."""
+    by_beginning: defaultdict[str, list[BaseRoute]] = defaultdict(list)
     for router in ROUTERS:
         # mem0's client may send parameters that we do not know.
         strict = [] if router is mem0_rest.router else [Depends(known_query)]
+        known = len(app.router.routes)
         app.include_router(router, dependencies=strict)
-    for door in mcp:
-        app.router.routes.append(Route(door.path, door, methods=["POST"], include_in_schema=False))
-    return app
+        for beginning in {_beginning(route.path) for route in router.routes if isinstance(route, Route)}:
+            by_beginning[beginning] += app.router.routes[known:]
+    return by_beginning
+
+
+def _beginning(path: str) -> str:
+    """The first two segments of a path: each belongs to few routers."""
+    return "/".join(path.split("/", 3)[:3])
+
+
+def _switchboard(walk: ASGIApp, by_beginning: Mapping[str, Sequence[BaseRoute]]) -> ASGIApp:
+    """Finds the route of a request by the beginning of its path; `walk` asks every route, for paths that have none."""
+
+    async def switch(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            for route in by_beginning.get(_beginning(scope["path"]), ()):
+                match, found = route.matches(scope)
+                if match is Match.FULL:
+                    scope.update(found)
+                    await route.handle(scope, receive, send)
+                    return
+        await walk(scope, receive, send)
+
+    return switch
 
 
 def _complete_description(app: FastAPI) -> None:

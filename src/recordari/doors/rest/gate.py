@@ -18,12 +18,15 @@ from recordari.core.ids import new_id
 from recordari.core.telemetry import Tally, get_log, is_request_id, request_id
 from recordari.doors.rest.admission import Admission, Answered
 from recordari.doors.rest.limits import RateLimit
+from recordari.doors.web.browser import browser_token, require_own_page
+from recordari.doors.web.page import is_page
 from recordari.errors import Overloaded, RateLimited, RecordariError
 from recordari.kit.problems import internal_problem, problem
 from recordari.kit.rest import bearer
 from recordari.tenants.auth import Authenticator
 
-PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/version", "/metrics", "/openapi.json"})  # all others need a key
+PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/version", "/metrics", "/openapi.json"})
+"""All others need a key, except those of the dashboard."""
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 CLIENT_LEFT = 499  # nginx's status for a request whose client went away
 REFUSAL = "refusal"  # in the state of a request: the listener has refused it
@@ -188,9 +191,15 @@ class Gate:
         self._gatekeeper = gatekeeper
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in PUBLIC_PATHS:
+        if scope["type"] == "http" and scope["path"] not in PUBLIC_PATHS and not is_page(scope["path"]):
             authenticator: Authenticator = scope["app"].state.authenticator
-            identity = await authenticator.authenticate(bearer(_authorization(scope)))
+            token = browser_token(scope) if not _has_authorization(scope) else None
+            if token is None:
+                identity = await authenticator.authenticate(bearer(_authorization(scope)))
+            else:
+                require_own_page(scope)
+                identity = await authenticator.authenticate_browser(token)
+                send = _not_stored(send)
             scope.setdefault("state", {})["identity"] = identity
             if self._rate_limit is not None:
                 try:
@@ -199,6 +208,21 @@ class Gate:
                     self._gatekeeper.limit(identity, error.retry_after)
                     raise
         await self._app(scope, receive, send)
+
+
+def _not_stored(send: Send) -> Send:
+    """Say that the browser must not store the answer: the next person at it may be of another tenant."""
+
+    async def marked(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), (b"cache-control", b"no-store")]
+        await send(message)
+
+    return marked
+
+
+def _has_authorization(scope: Scope) -> bool:
+    return any(name == b"authorization" for name, _ in scope["headers"])
 
 
 def _authorization(scope: Scope) -> str | None:

@@ -14,9 +14,8 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-import h11
 from uvicorn.config import Config
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from recordari.core.telemetry import Tally, get_log
@@ -37,13 +36,14 @@ OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.E
 
 _HEAD_END = re.compile(rb"\n\r?\n")
 _AUTHORIZATION = re.compile(rb"\nauthorization:([^\r\n]*)", re.IGNORECASE)
+_UPGRADE = re.compile(rb"\nupgrade:", re.IGNORECASE)
 
 _log = get_log(__name__)
 _cut = Tally(_log.info, "connections_cut")
 _unaccepted = Tally(_log.error, "connections_not_accepted")
 
 
-class Connection(H11Protocol):
+class Connection(HttpToolsProtocol):
     """A connection: it is cut when its client stalls, and held unread while its tenant's queue is full."""
 
     def __init__(
@@ -53,6 +53,7 @@ class Connection(H11Protocol):
         self._gatekeeper = gatekeeper
         self._is_new = True
         self._head = bytearray()
+        self._is_within = False  # a request whose head was read, and whose end was not
         self._moved_at = self.loop.time()  # the start of a head, or the last byte of a body
         self._unread_since: float | None = None
         self._give_up: Callable[[], None] | None = None  # set while a request is held
@@ -63,7 +64,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self.conn.their_state is not h11.IDLE:
+        if self._is_within:
             self._moved_at = self.loop.time()
             super().data_received(data)
             return
@@ -76,13 +77,25 @@ class Connection(H11Protocol):
         end = _HEAD_END.search(self._head, max(0, len(self._head) - len(data) - 3))
         if end is not None:
             self._hold_or_serve(end.start() + 1)
-        elif len(self._head) > MAX_HEAD or not self._head[:1].isalpha():
+        elif len(self._head) > MAX_HEAD:
+            self.send_400_response("The head of the request is too large.")
+        elif not self._head[:1].isalpha():
             self._serve()  # the parser refuses it
+
+    def on_message_begin(self) -> None:
+        self._is_within = True
+        super().on_message_begin()
+
+    def on_message_complete(self) -> None:
+        self._is_within = False
+        super().on_message_complete()
 
     def _hold_or_serve(self, head_length: int) -> None:
         credential = _AUTHORIZATION.search(self._head, 0, head_length)
         if credential is not None:
             self._give_up = self._gatekeeper.hold(credential[1].strip().decode("latin-1"), self._answered)
+        # There is nothing to upgrade to, and the parser would take the body for the other protocol's.
+        self._head[:head_length] = _UPGRADE.sub(b"\nx-upgrade:", self._head[:head_length])
         if self._give_up is None:
             self._serve()
         else:
@@ -128,10 +141,10 @@ class Connection(H11Protocol):
     def _stalled(self, now: float) -> str | None:
         if self._unread_since is not None and now - self._unread_since > UNREAD_SECONDS:
             return "unread"
-        awaits_head = self.conn.their_state is h11.IDLE and self._give_up is None and (self._is_new or self._head)
+        awaits_head = not self._is_within and self._give_up is None and (self._is_new or self._head)
         if awaits_head and now - self._moved_at > HEAD_SECONDS:
             return "head"
-        awaits_body = self.conn.their_state is h11.SEND_BODY and not self.flow.read_paused
+        awaits_body = self._is_within and not self.flow.read_paused
         if awaits_body and now - self._moved_at > BODY_SECONDS and self.scope["path"] not in STREAMED:
             return "body"
         return None

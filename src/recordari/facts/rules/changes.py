@@ -8,7 +8,8 @@ from itertools import pairwise
 from recordari.facts.rules.frames import corrected, fresh_words, is_passing, is_same_thing, other_value
 from recordari.facts.rules.grammar import Token, alike
 from recordari.facts.rules.reading import Reading
-from recordari.facts.rules.states import given_up, negated, other_state, other_taste
+from recordari.facts.rules.slots import other_slot, prefers_it_no_more
+from recordari.facts.rules.states import done, given_up, negated, other_state, other_taste
 
 Rule = Callable[[Reading, Reading], bool]
 
@@ -22,10 +23,12 @@ def moved(new: Reading, old: Reading) -> bool:
     if is_passing(new) or new.is_negated or old.is_negated:
         return False
     is_home = old.has_verb("live") and bool(new.labels & {"live", "move"})
-    is_kept = old.has_verb("at") and _is_thing(old) and not is_home and bool(new.labels & {"at", "move", "change"})
+    is_put = bool(new.labels & {"at", "move", "change"}) or ("now" in new.labels and new.has_verb("be"))
+    is_kept = old.has_verb("at", "host") and _is_thing(old) and not is_home and is_put
     if not (is_home or is_kept) or not old.predicate:
         return False
-    clauses = {token.clause for token in new.tokens if token.labels & {"live", "move", "at", "change"}}
+    verbs = {"live", "move", "at", "change"} | ({"be"} if is_kept and "now" in new.labels else set())
+    clauses = {token.clause for token in new.tokens if token.labels & verbs}
     slot = tuple(token for token in fresh_words(new, old) if token.clause in clauses)
     lost = new.lacks(old.predicate)
     if not slot or not (lost or "stop" in new.labels):
@@ -48,8 +51,11 @@ def _preposition(reading: Reading) -> str:
 
 
 def _is_thing(old: Reading) -> bool:
-    """Whether its subject is a thing with an article: a person may be in many places."""
-    return bool(old.subject) and (old.main[0].text in old.determiners or bool(old.main[0].labels & {"my", "their"}))
+    """Whether its subject is a thing with an article or an owner: a person may be in many places."""
+    if not old.subject or any("kin" in token.labels for token in old.subject):
+        return False
+    is_owned = any(token.kind == "owns" and token.place < old.verb for token in old.main)
+    return is_owned or old.main[0].text in old.determiners or bool(old.main[0].labels & {"my", "their"})
 
 
 def _one_is_a_country(new: Reading, old: Reading) -> bool:
@@ -62,8 +68,11 @@ def _are_names(tokens: tuple[Token, ...], reading: Reading) -> bool:
 
 
 def changed_work(new: Reading, old: Reading) -> bool:
-    """Somebody works elsewhere."""
-    if not old.has_verb("work") or "work" not in new.labels or new.is_negated or is_passing(new):
+    """Somebody works elsewhere, or as something else."""
+    if _has_other_profession(new, old) or _is_promoted(new, old):
+        return True
+    is_at_work = old.has_verb("work") or (_is_employed(old) and "now" in new.labels)
+    if not is_at_work or "work" not in new.labels or new.is_negated or old.is_past or is_passing(new):
         return False
     slot = fresh_words(new, old)
     if not slot or not old.predicate or any(new.mentions(token) for token in old.predicate):
@@ -71,15 +80,64 @@ def changed_work(new: Reading, old: Reading) -> bool:
     return (_are_names(slot, new) and _are_names(old.predicate, old)) or bool(new.labels & {"now", "change"})
 
 
+def _is_employed(old: Reading) -> bool:
+    """ "Is a nurse at the hospital"."""
+    said = [token for token in old.predicate if "profession" in token.labels and _is_what_it_is(old, token)]
+    return bool(said) and len(old.predicate) > 1
+
+
+def _is_promoted(new: Reading, old: Reading) -> bool:
+    """ "Plays second violin in the orchestra", and was promoted to first violin there."""
+    if "promote" not in new.labels or not old.subject or new.is_negated or old.is_past or old.is_negated:
+        return False
+    place = next(token.place for token in new.tokens if "promote" in token.labels)
+    shared = [token for token in old.predicate if any(alike(token.key, each.key) for each in new.contents)]
+    return bool(shared) and any(token.place > place for token in new.contents) and slot_differs(new, old, place)
+
+
+def slot_differs(new: Reading, old: Reading, place: int) -> bool:
+    """Whether the newer says something behind a place that the older does not, in words or by a value."""
+    words = any(token.place > place and not old.mentions(token) for token in new.contents)
+    return words or any(value.place > place and any(map(value.differs, old.values)) for value in new.values)
+
+
+def _has_other_profession(new: Reading, old: Reading) -> bool:
+    """ "Is a beekeeper", and now drives a tram for a living."""
+    one, other = ([token for token in each.contents if "profession" in token.labels] for each in (new, old))
+    if not one or not other or new.is_negated or old.is_negated or old.is_past or is_passing(new):
+        return False
+    if not new.labels & {"now", "change"} or any(map(new.mentions, other)) or any(map(old.mentions, one)):
+        return False
+    is_said = [token for token in other if token in old.predicate and _is_what_it_is(old, token)]
+    return bool(is_said) and any(token not in new.subject and _is_what_it_is(new, token) for token in one)
+
+
+def _is_what_it_is(reading: Reading, token: Token) -> bool:
+    """Whether it is said of the subject: "is a tram driver", "works as", not "has a good doctor"."""
+    near = reading.tokens[max(token.place - 4, 0) : token.place]
+    is_said = any(each.labels & {"change", "be"} or each.text in _AS for each in near)
+    is_had = any(each.labels & {"my", "their"} or each.kind == "owns" or each.text in _WITH for each in near)
+    return is_said and not is_had and not (near and near[0].text in _HAS and "be" not in near[1].labels)
+
+
+_AS = frozenset("as als comme como come fa faz fait hace work works trabalha lavora travaille trabaja".split())
+_HAS = frozenset("has have had hat habe ont tiene tem heeft".split())
+_WITH = frozenset("with mit avec con com met by von par por da door".split())
+
+
 def renamed(new: Reading, old: Reading) -> bool:
     """A thing or a person has another name."""
     if "rename" in new.labels and "name" in old.labels:
+        if new.subject and not any(map(old.mentions, new.subject)):
+            return False  # another thing got that name
         return any(old.mentions(token) for token in new.contents) and bool(fresh_words(new, old))
     if "name" not in old.labels or not old.predicate or new.is_negated:
         return False
     slot = fresh_words(new, old)
     if not old.has_verb("be", "name") or not new.has_verb("be", "name"):
         return False
+    if {"name", "now"} <= new.labels and new.subject and not old.lacks(new.subject) and not new.lacks(old.predicate):
+        return bool(slot) and all(any(alike(t.key, each.key) for each in old.predicate) for t in new.subject)
     is_same = bool(old.subject) and not new.lacks(old.subject) and not old.lacks(new.subject)
     return is_same and bool(slot) and not any(new.mentions(token) for token in old.predicate)
 
@@ -96,7 +154,8 @@ def other_favourite(new: Reading, old: Reading) -> bool:
 
 def _favoured(reading: Reading) -> Token | None:
     for token in reading.tokens:
-        if "favourite" in token.labels:
+        is_said = any("be" in each.labels and each.clause == token.clause for each in reading.tokens)
+        if "favourite" in token.labels and is_said:
             place = token.place + (-1 if reading.words.code in {"fr", "es", "pt", "it"} else 1)
             return reading.tokens[place] if 0 <= place < len(reading.tokens) else None
     return None
@@ -107,7 +166,7 @@ def other_owner(new: Reading, old: Reading) -> bool:
     if "takeover" in old.labels:
         return False  # it tells of the same change, or of another one
     leads = "lead" in old.labels and bool(new.labels & {"lead", "takeover"})
-    if not (leads or (_is_done_by(old) and "now" in new.labels) or _is_role(new, old)) or is_passing(new):
+    if not (leads or (_is_done_by(old) and new.labels & {"now", "takeover"}) or _is_role(new, old)) or is_passing(new):
         return False
     slot = [token for token in fresh_words(new, old) if token.is_name or not token.place or token.labels == frozenset()]
     if not slot or (new.is_negated and "takeover" not in new.labels):
@@ -125,7 +184,8 @@ def other_owner(new: Reading, old: Reading) -> bool:
 def _is_done_by(old: Reading) -> bool:
     """ "The plants are watered by Theo"."""
     names = [token for token in old.predicate if token.is_name]
-    return old.has_verb("be") and not old.is_past and any(old.tokens[each.place - 1].text in _AGENTS for each in names)
+    led = [{token.text for token in old.tokens[each.place - 2 : each.place]} for each in names]
+    return old.has_verb("be") and not old.is_past and any(before & _AGENTS for before in led)
 
 
 def _is_role(new: Reading, old: Reading) -> bool:
@@ -171,7 +231,12 @@ def other_instruction(new: Reading, old: Reading) -> bool:
 def _is_called(reading: Reading) -> bool:
     """ "Call me Pat", not "call me a taxi"."""
     place = next(token.place for token in reading.tokens if "callme" in token.labels) + 1
-    return place < len(reading.tokens) and reading.tokens[place].is_content
+    following = (token for token in reading.tokens[place:] if "now" not in token.labels and token.text not in _TITLES)
+    name = next(following, None)
+    return name is not None and name.is_content
+
+
+_TITLES = frozenset("bitte please simply just einfach simplement simplemente semplicemente gewoon mr mrs ms dr".split())
 
 
 def _named(reading: Reading, phrases: frozenset[str]) -> set[int]:
@@ -254,7 +319,7 @@ def replaced(new: Reading, old: Reading) -> bool:
     if old.is_past or old.is_negated or "from" in old.labels:
         return False
     for token in new.tokens:
-        if "from" in token.labels:
+        if "from" in token.labels or _leaves(new, token):
             given = next((each for each in new.contents if each.place > token.place), None)
             if given is None or given.place - token.place > 3:
                 continue
@@ -264,6 +329,19 @@ def replaced(new: Reading, old: Reading) -> bool:
             if told and (others or len(told) == len(old.predicate) or _is_used(old, told[0])):
                 return True
     return False
+
+
+def _leaves(new: Reading, token: Token) -> bool:
+    """The "from" of "moved the archive from Lyon to Nice"."""
+    if token.text not in _FROM or not new.labels & {"move", "change"}:
+        return False
+    return any(
+        each.text in _TO and each.clause == token.clause for each in new.tokens[token.place + 2 : token.place + 5]
+    )
+
+
+_FROM = frozenset("from von aus de da van desde".split())
+_TO = frozenset("to auf nach à vers a para naar".split())
 
 
 def _is_used(old: Reading, token: Token) -> bool:
@@ -284,8 +362,11 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("other_taste", other_taste),
     ("negated", negated),
     ("other_state", other_state),
+    ("done", done),
     ("other_instruction", other_instruction),
     ("other_choice", other_choice),
+    ("other_slot", other_slot),
+    ("prefers_it_no_more", prefers_it_no_more),
     ("replaced", replaced),
     ("corrected", corrected),
 )

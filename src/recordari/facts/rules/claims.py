@@ -95,16 +95,28 @@ _HAS_ATTRIBUTE = re.compile(
 _PROCESS = re.compile(
     r"^(?:not|going|getting|coming|being|so|very|really|quite|too|that)\b|^\w{2,30}ing\b", re.IGNORECASE
 )
-_CLAUSE = re.compile(r"(?:,\s{0,2}|\s)(?:and|but|so|because|although|which|since|while|when)\s|[;:]\s|\s[-–—]\s|,\s")
+_CLAUSE = re.compile(r"(?:,\s{0,2}|\s)(?:and|but|so)\s|[;:]\s|\s[-–—]\s|,\s")
+# What follows is not claimed: "a savings plan for when I have kids".
+_SUBORDINATE = re.compile(
+    r"(?:^|[,\s])(?:if|when|whenever|once|because|although|though|which|who|since|while|until|unless|before|after"
+    r"|as soon as|that)\s",
+    re.IGNORECASE,
+)
 
 
 def claims_of(text: str, *, speaker: str | None = None) -> tuple[Claim, ...]:
     """The claims of a statement, clause by clause; the first person is its speaker."""
     name = (speaker or "").casefold()
     me = SELF if name in _GENERIC_SPEAKERS else name
-    clauses = (clause.strip() for clause in _CLAUSE.split(text[:EXAMINED].replace("’", "'")))
+    clauses = (_main(clause) for clause in _CLAUSE.split(text[:EXAMINED].replace("’", "'")))
     claims = (_attribute_claim(clause, me) or _relation_claim(clause, me) for clause in clauses)
     return tuple(claim for claim in claims if claim is not None)
+
+
+def _main(clause: str) -> str:
+    """A clause without what is subordinate in it."""
+    subordinate = _SUBORDINATE.search(clause)
+    return (clause[: subordinate.start()] if subordinate is not None else clause).strip()
 
 
 def _attribute_claim(clause: str, me: str) -> Claim | None:

@@ -19,8 +19,8 @@ from recordari.core.items import normalised
 from recordari.core.text import terms
 from recordari.facts.rules.changes import OF_TIMES, RULES
 from recordari.facts.rules.claims import EXAMINED, is_single
-from recordari.facts.rules.frames import has_other_times, is_of_another_day, is_same_thing
-from recordari.facts.rules.grammar import Token, language_of
+from recordari.facts.rules.frames import has_other_times, is_of_another_day, is_same_thing, is_turned, qualifies
+from recordari.facts.rules.grammar import Token, alike, language_of
 from recordari.facts.rules.reading import Reading, read
 from recordari.memory.rules import Retirement
 
@@ -104,12 +104,54 @@ def ruling(newer: Statement, older: Statement) -> Ruling:
 
 
 def name_different_things(one: str, other: str) -> bool:
-    """Whether each of two texts names something that the other does not: they are about different things."""
+    """Whether two texts are about different things: each names something else, or one says which depot it means."""
     code = language_of(one, other)
     first, second = read(one, code), read(other, code)
-    if first.identifiers != second.identifiers:
+    if first.identifiers != second.identifiers or (first.labels ^ second.labels) & _TURNING:
+        return True
+    if first.subject and second.subject and not any(_is_in(token, first.subject) for token in second.subject):
+        return True
+    if any(is_turned(first, second, token) for token in first.contents):
+        return True
+    if any(qualifies(first, second, token) for token in first.contents if second.mentions(token)):
+        return True
+    if any(qualifies(second, first, token) for token in second.contents if first.mentions(token)):
         return True
     return bool(first.lacks(second.contents)) and bool(second.lacks(first.contents))
+
+
+_TURNING = frozenset("like hate stop longer past plan says if rename".split())
+"""Labels that make another statement of the same words."""
+_SAID_ALIKE = frozenset(
+    """function be me my third their now kin favourite contact season daypart profession act countries languages at when
+    cost""".split()
+)
+"""Labels that do not change what is said."""
+
+
+def say_as_much(one: str, other: str) -> bool:
+    """Whether two texts say the same in other forms: "has a peanut allergy", "is allergic to peanuts".
+
+    The same content of the same subject, with the same values, and no word in one of them that turns it.
+    """
+    code = language_of(one, other)
+    first, second = read(one, code), read(other, code)
+    if first.is_question or second.is_question or (first.labels ^ second.labels) - _SAID_ALIKE:
+        return False
+    if first.lacks(second.contents) or second.lacks(first.contents) or not first.contents:
+        return False
+    if first.lacks(second.subject) or any(not _is_in(each, first.subject) for each in second.subject):
+        return False
+    if len(first.subject) != len(second.subject) or first.identifiers != second.identifiers:
+        return False
+    if {"me", "my"} & first.labels and not {"me", "my"} & second.labels:
+        return False
+    amounts = [sorted((value.kind, str(value.amount)) for value in each.values) for each in (first, second)]
+    return amounts[0] == amounts[1] and not any(is_turned(first, second, token) for token in first.contents)
+
+
+def _is_in(token: Token, tokens: Sequence[Token]) -> bool:
+    return any(alike(token.key, each.key) for each in tokens)
 
 
 def _has_other_object(newer: Statement, older: Statement) -> bool:
@@ -137,13 +179,39 @@ def _is_about_another(newer: Statement, older: Statement, new: Reading, old: Rea
     """Another person, thing or identifier."""
     if not old.identifiers <= new.all_identifiers or not new.identifiers <= old.all_identifiers:
         return True
-    if is_of_another_day(new, old) or _names_other_relative(new, old) or _names_other_possession(new, old):
+    if is_of_another_day(new, old) or _is_of_other_hours(new, old) or _is_of_other_age(new, old):
+        return True
+    if _names_other_relative(new, old) or _names_other_possession(new, old):
+        return True
+    if not old.subject and _person(new) != _person(old) and _person(new) and _person(old):
         return True
     if old.speaks_of_self:
         if newer.speaker and older.speaker and normalised(newer.speaker) != normalised(older.speaker):
             return True
         return _speaks_of_somebody(new, old)
     return bool(old.subject) and not _is_same_subject(new, old)
+
+
+def _is_of_other_hours(new: Reading, old: Reading) -> bool:
+    """The morning shift, and the night shift."""
+    one, other = (
+        {token.text for token in each.tokens if "daypart" in token.labels and token.place < each.verb}
+        for each in (new, old)
+    )
+    return bool(one) and bool(other) and one != other
+
+
+def _is_of_other_age(new: Reading, old: Reading) -> bool:
+    """The old kitchen, and the new kitchen."""
+    ages = [{_AGES[token.text] for token in each.tokens if token.text in _AGES} for each in (new, old)]
+    return all(ages) and ages[0] != ages[1]
+
+
+_AGES = dict.fromkeys(
+    """old alte alter altes alten ancien ancienne vieux vieille viejo vieja antiguo antigua velho velha vecchio
+    vecchia oude""".split(),
+    "old",
+) | dict.fromkeys("new neue neuer neues neuen nouveau nouvelle nuevo nueva novo nova nuovo nuova nieuwe".split(), "new")
 
 
 def _names_other_relative(new: Reading, old: Reading) -> bool:
@@ -189,10 +257,20 @@ def _is_owned(old: Reading, owner: Token) -> bool:
     return bool(owner.place) and old.tokens[owner.place - 1].text in _OF
 
 
+def _person(reading: Reading) -> str:
+    """Whether its subject is I or we, or he, she, it or they; nothing where it has another subject."""
+    if reading.subject:
+        return ""
+    found = (token.labels & {"me", "third"} for token in reading.main if token.place <= reading.verb)
+    return next((min(labels) for labels in found if labels), "")
+
+
 def _speaks_of_somebody(new: Reading, old: Reading) -> bool:
     """Whether the newer leaves the first person of the older for somebody with a name."""
     if new.labels & {"me", "my"} or not old.labels & {"me", "my"}:
         return False
+    if new.subject and not any(map(old.mentions, new.subject)):
+        return True
     return any(not old.mentions(token) and (token.is_name or not token.place) for token in new.subject)
 
 
@@ -205,7 +283,10 @@ def _is_same_subject(new: Reading, old: Reading) -> bool:
     # The newer may name the thing that the older says something about.
     if "lead" in old.labels and "lead" in new.labels and "now" in new.labels:
         return bool(old.predicate) and not new.lacks(old.predicate)
-    return bool(new.labels & {"takeover", "rename"}) and any(new.mentions(token) for token in old.predicate)
+    is_renamed = {"name", "now"} <= new.labels and "name" in old.labels
+    return (is_renamed or bool(new.labels & {"takeover", "rename"})) and any(
+        new.mentions(token) for token in old.predicate
+    )
 
 
 def _all_names(tokens: Sequence[Token]) -> bool:

@@ -12,6 +12,12 @@ from recordari.facts.rules.values import CALENDAR, SCHEDULE, Value
 CHANGES = frozenset({"change", "fix", "maybe", "move", "takeover"})
 
 
+_HOURS = frozenset(
+    """this morning;this afternoon;this evening;heute morgen;ce matin;cet après-midi;esta mañana;esta manhã;stamattina;
+    vanochtend;vanmiddag""".replace("\n    ", "").split(";")
+)
+"""When something was changed, not for how long it holds."""
+_AGENTS = frozenset({"by", "vom", "par", "dal", "dalla", "door"})
 _DIRECTIONS = frozenset(
     """to from before after with without into nach aus von vor mit ohne vers depuis avant après avec sans hacia desde con sin
     para antes até verso prima dopo senza naar uit vanaf met zonder""".split()
@@ -20,10 +26,12 @@ _DIRECTIONS = frozenset(
 
 def other_value(new: Reading, old: Reading) -> bool:
     """Another number, price, version, date, time, address or language, of the same thing."""
-    if (old.is_past and not new.labels & {"fix", "maybe"}) or is_passing(new) or new.is_negated != old.is_negated:
+    if (old.is_past and not new.labels & {"fix", "maybe"}) or is_passing(new):
         return False
     differing = [pair for pair in _paired(new, old) if pair[0].differs(pair[1])]
-    if not differing:
+    if any(new.denies(one.place) != old.is_negated for one, _ in differing):
+        return False
+    if not differing or (not new.labels & (CHANGES | {"now"}) and _is_said_of_another(new, old, differing[0][0])):
         return False
     kinds = {one.kind for one, _ in differing}
     if "day" in kinds or (kinds & CALENDAR and kinds - SCHEDULE):
@@ -32,6 +40,23 @@ def other_value(new: Reading, old: Reading) -> bool:
         is_reply = "reply" in new.labels and "reply" in old.labels
         return is_reply and not new.lacks(old.contents) and not old.lacks(new.contents)
     return all(_is_same_frame(new, old, one, other) for one, other in differing)
+
+
+def _is_said_of_another(new: Reading, old: Reading, said: Value) -> bool:
+    """Whether the newer tells what its speaker did, or is limited to a day of the week that the older does not know."""
+    if old.subject and not old.labels & {"me", "my"} and not new.subject and "me" in new.main[0].labels:
+        return not new.labels & {"cost", "limit", "use", "contact"}
+    if any(value.kind == "weekday" for value in old.values):
+        return False
+    clause = new.tokens[said.place].clause
+    days = [value for value in new.values if value.kind == "weekday" and new.tokens[value.place].clause == clause]
+    return any(not _is_since(new, value) for value in days)
+
+
+def _is_since(new: Reading, value: Value) -> bool:
+    """ "Since Tuesday" tells from when on."""
+    near = new.tokens[max(value.place - 2, 0) : value.place]
+    return any(token.labels & {"after", "now"} for token in near)
 
 
 def _paired(new: Reading, old: Reading) -> list[tuple[Value, Value]]:
@@ -74,7 +99,7 @@ def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool
     told = before or after
     if not any(alike(token.key, each.key) for token in shared for each in told):
         return False  # what they share says nothing about the value
-    if any(qualifies(new, old, token) or _is_turned(new, old, token) for token in shared):
+    if any(qualifies(new, old, token) or is_turned(new, old, token) for token in shared):
         return False
     if new.labels & CHANGES:
         return True
@@ -83,7 +108,7 @@ def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool
         token
         for token in new.contents
         if token.clause == clause
-        and token.place > shared[0].place
+        and (token.place > shared[0].place or not before)
         and not old.mentions(token)
         and not is_occasion(new, token)
         and "contact" not in token.labels
@@ -107,8 +132,10 @@ def _is_participle(old: Reading, token: Token) -> bool:
 
 
 def is_occasion(new: Reading, token: Token) -> bool:
-    """Whether it only tells why or when: "nach dem Umbau", "in spring"."""
+    """Whether it only tells why, when or by whom: "nach dem Umbau", "in spring", "by her doctor"."""
     near = new.tokens[max(token.place - 3, 0) : token.place]
+    if near and near[-1].text in _AGENTS | {"his", "her"} and any(each.text in _AGENTS for each in near):
+        return True
     if "season" in token.labels and near and "function" in near[-1].labels:
         return True
     return any("after" in each.labels for each in near)
@@ -162,7 +189,7 @@ def is_of_another_day(new: Reading, old: Reading) -> bool:
     return any(one.differs(two) for one in dates[0] for two in dates[1] if one.kind == two.kind)
 
 
-def _is_turned(new: Reading, old: Reading, token: Token) -> bool:
+def is_turned(new: Reading, old: Reading, token: Token) -> bool:
     """Whether the same word is led in otherwise: the flight *to* and the flight *from* Oslo."""
     same = next((each for each in old.contents if alike(each.key, token.key)), None)
     if same is None or not same.place or not token.place:
@@ -189,7 +216,10 @@ def corrected(new: Reading, old: Reading) -> bool:
 
 def is_passing(new: Reading) -> bool:
     """It holds for a day or a week, unless it starts then."""
-    return "while" in new.labels and "now" not in new.labels
+    if "now" in new.labels:
+        return False
+    passing = [token for token in new.tokens if "while" in token.labels]
+    return any(token.text not in _HOURS or "change" not in new.labels for token in passing)
 
 
 def fresh_words(new: Reading, old: Reading) -> tuple[Token, ...]:

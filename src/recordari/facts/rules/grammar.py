@@ -19,13 +19,17 @@ LANGUAGES = ("en", "de", "fr", "es", "pt", "it", "nl", "zh", "ja")
 SPACED = 7
 """So many of them write blanks between words."""
 LONGEST_PHRASE = 5
+FARTHEST = 7
+"""Words between the first and the last word of a phrase that comes apart."""
 ALIKE = 5
 """Letters that two stems share at least to be forms of one word: subscrib(e), subscript(ion)."""
 _LISTS_OF_VALUES = frozenset(
     """months weekdays weekdays_more days numbers tens clock_before clock_after evening seconds minutes hours daily weekly
     monthly yearly""".split()
 )
-_STILL_CONTENT = frozenset({"kin", "countries", "languages", "favourite", "contact", "season", *_LISTS_OF_VALUES})
+_STILL_CONTENT = _LISTS_OF_VALUES | frozenset(
+    "kin countries languages favourite contact season daypart profession act".split()
+)
 _WRITTEN_LARGE = frozenset({"me", "be", "countries", "languages", "kin"})
 
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
@@ -78,12 +82,19 @@ class Words:
     transitions: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]
     """The same of things."""
     opposites: tuple[tuple[frozenset[str], frozenset[str]], ...]
+    apart: dict[str, tuple[tuple[str, str], ...]]
+    """The first word of a phrase whose last word may come later, with that word and the label: "gave his boat away"."""
+    synonyms: dict[str, str]
+    """A stem, and the one that is used for it: "flat" and "apartment" are one word."""
+    pending: re.Pattern[str] | None
+    """What is to be done is said behind it: "waiting to be"."""
     stemmer: Stemmer.Stemmer | None
     phrases: re.Pattern[str] | None
     """Of a language that writes no blanks."""
 
     def stem(self, word: str) -> str:
-        return self.stemmer.stemWord(word) if self.stemmer is not None else word
+        stem = self.stemmer.stemWord(word) if self.stemmer is not None else word
+        return self.synonyms.get(stem, stem)
 
 
 def _phrases(text: str) -> list[str]:
@@ -98,11 +109,13 @@ def words_of(code: str) -> Words:
     )
     labels: dict[str, set[str]] = {}
     for name, text in table.items():
-        if isinstance(text, str) and name != "stemmer" and name not in _LISTS_OF_VALUES:
+        if isinstance(text, str) and name not in {"stemmer", "pending"} and name not in _LISTS_OF_VALUES:
             for phrase in _phrases(text):
                 labels.setdefault(phrase, set()).add(name)
     common = {phrase for phrase in labels if " " not in phrase}
     blankless = not table["stemmer"]
+    stemmer = Stemmer.Stemmer(table["stemmer"]) if table["stemmer"] else None
+    pending = table.get("pending")
     return Words(
         code=code,
         labels={phrase: frozenset(found) for phrase, found in labels.items()},
@@ -114,9 +127,30 @@ def words_of(code: str) -> Words:
         conditions=_changes(table["conditions"], blankless),
         transitions=_changes(table["transitions"], blankless),
         opposites=tuple((frozenset(_phrases(one)), frozenset(_phrases(other))) for one, other in table["opposites"]),
-        stemmer=Stemmer.Stemmer(table["stemmer"]) if table["stemmer"] else None,
+        apart=_apart(table.get("apart", [])),
+        synonyms=_synonyms(table.get("synonyms", []), stemmer),
+        pending=_any_of(pending, blankless) if pending else None,
+        stemmer=stemmer,
         phrases=_any_of(";".join(sorted(labels, key=len, reverse=True)), True) if blankless else None,
     )
+
+
+def _apart(rows: list[str]) -> dict[str, tuple[tuple[str, str], ...]]:
+    found: dict[str, tuple[tuple[str, str], ...]] = {}
+    for row in rows:
+        label, _, phrases = row.partition(":")
+        for first, last in (phrase.split() for phrase in _phrases(phrases)):
+            found[first] = (*found.get(first, ()), (last, label))
+    return found
+
+
+def _synonyms(rows: list[str], stemmer: Stemmer.Stemmer | None) -> dict[str, str]:
+    """Each stem of a row, and the first of that row."""
+    found: dict[str, str] = {}
+    for row in rows:
+        stems = [stemmer.stemWord(word) if stemmer is not None else word for word in _phrases(row)]
+        found |= {stem: found.get(stems[0], stems[0]) for stem in stems if stem not in found}
+    return found
 
 
 def _changes(rows: list[list[str]], blankless: bool) -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
@@ -157,6 +191,8 @@ def tokens_of(text: str, code: str) -> tuple[Token, ...]:
         size, labels = _labelled(raw, place, words) if kind in {"word", "phrase"} else (1, frozenset[str]())
         if piece[:1].isupper() and not starts and code != "de" and not labels <= _WRITTEN_LARGE:
             size, labels = 1, frozenset()  # "May", "Max", "Rose": a name, whatever the word means
+        if size == 1 and piece.casefold() in words.apart:
+            labels |= _labelled_apart(raw[place + 1 : place + 1 + FARTHEST], words.apart[piece.casefold()])
         whole = " ".join(each[1] for each in raw[place : place + size])
         folded = whole.casefold()
         if (kind == "mark" and piece in ",;:.!?()–—") or "break" in labels:
@@ -174,6 +210,16 @@ def tokens_of(text: str, code: str) -> tuple[Token, ...]:
         )
         place += size
     return tuple(tokens)
+
+
+def _labelled_apart(following: list[tuple[str, str, bool]], phrases: tuple[tuple[str, str], ...]) -> set[str]:
+    """The labels of a phrase whose last word comes later in the clause."""
+    words: list[str] = []
+    for kind, piece, _ in following:
+        if kind == "mark":
+            break
+        words.append(piece.casefold())
+    return {label for last, label in phrases if last in words}
 
 
 def _labelled(raw: list[tuple[str, str, bool]], place: int, words: Words) -> tuple[int, frozenset[str]]:

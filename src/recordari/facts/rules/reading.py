@@ -9,7 +9,7 @@ from recordari.facts.rules.grammar import Token, Words, alike, tokens_of, words_
 from recordari.facts.rules.values import Value, is_identifier, values_of
 
 _BOUNDARIES = frozenset(
-    "be live move at work like hate want use host do change stop takeover plan says longer callme direct name".split()
+    "be live move at work like hate want use host do change stop takeover plan says longer callme direct name act".split()
 )
 DETERMINERS = {
     code: frozenset(words.split())
@@ -23,9 +23,12 @@ DETERMINERS = {
         "nl": "de het een deze dit",
     }.items()
 }
+_BEFORE_NOUNS = frozenset().union(*DETERMINERS.values(), "alla della dalla nella".split()) - {"de", "des"}
+"""Of all languages: the one of a short text is a guess."""
 _WITHOUT_MEANING = frozenset({"function", "me", "my", "third", "their", "be"})
 _PRESENT_FORMS = frozenset("is are am i'm we're he's she's they're it's ".split())
 _PAST_FORMS = frozenset({"was", "were", "had"})
+_OPENERS = frozenset("with under thanks per dank avec grâce con com gracias graças grazie dankzij".split())
 _DROPS_PRONOUNS = frozenset({"es", "pt", "it"})
 _FIRST_PERSON = ("o", "oy", "ou", "ei", "é", "í", "mos")
 LONG_INTRODUCTION = 5
@@ -98,7 +101,7 @@ class Reading:
     @cached_property
     def introduced(self) -> frozenset[int]:
         """The places of an introduction: "After the upgrade", "According to the list". It names no thing of its own."""
-        if not self.main or "after" not in self.main[0].labels:
+        if not self.main or not ("after" in self.main[0].labels or self.main[0].text in _OPENERS):
             return frozenset()
         places = []
         for number, token in enumerate(self.main[1:]):
@@ -160,10 +163,18 @@ class Reading:
     @cached_property
     def identifiers(self) -> frozenset[str]:
         """Identifiers before the verb: they say which thing it is about."""
-        numbers = {f"{value.unit} {value.amount}" for value in self.values if is_identifier(value, self.verb)}
+        numbers = {f"{value.unit} {value.amount}" for value in self.values if self._is_identifier(value)}
         return frozenset(numbers) | {
             token.text for token in self.contents if self._is_id(token) and token.place < self.verb
         }
+
+    def _is_article(self, place: int) -> bool:
+        return self.tokens[place].text in _BEFORE_NOUNS | self.determiners
+
+    def _is_identifier(self, value: Value) -> bool:
+        """ "Order 17 is due", "we paid the order 17"; not "listens on port 17"."""
+        is_named = value.kind == "number" and bool(value.unit) and value.place > 1
+        return is_identifier(value, self.verb) or (is_named and self._is_article(value.place - 2))
 
     @cached_property
     def all_identifiers(self) -> frozenset[str]:
@@ -221,6 +232,15 @@ class Reading:
         if any("stop" in token.labels and self._is_denied(token) for token in self.main):
             return False  # "won't quit"
         return any(token.labels & {"not", "longer"} for token in self.main)
+
+    def denies(self, place: int) -> bool:
+        """Whether what is said at a place is denied there: "can't come on Monday and comes on Tuesday"."""
+        if not self.is_negated:
+            return False
+        clause = self.tokens[place].clause
+        return any(token.labels & {"not", "longer"} and token.clause == clause for token in self.tokens) or all(
+            token.clause == clause for token in self.main
+        )
 
     def has_verb(self, *labels: str) -> bool:
         """Whether a verb of its main clause has one of these labels."""

@@ -9,11 +9,15 @@ from recordari.facts.rules.reading import Reading
 
 def given_up(new: Reading, old: Reading) -> bool:
     """The newer says that what the older tells has stopped."""
+    if "retire" in new.labels and not new.is_negated:
+        is_said = any("profession" in token.labels for token in old.predicate) or old.has_verb("work")
+        if is_said and old.subject and not old.is_past and not new.lacks(old.subject[:1]):
+            return new.tokens[0].key == old.tokens[0].key
     if not new.is_ended or old.is_given_up or old.is_negated or old.is_past:
         return False
     found = [*new.endings, *(token for token in new.tokens if "more" in token.labels)]
     cues = {token.clause for token in found}
-    scope = [token for token in new.contents if token.clause in cues]
+    scope = [token for token in new.contents if token.clause in cues and not _is_purpose(new, old, token)]
     behind = [token for token in scope if any(token.clause == cue.clause and token.place > cue.place for cue in found)]
     ahead = [token for token in scope if token not in behind and not old.mentions(token)]
     if len(ahead) <= 2 and any(map(old.mentions, behind)):
@@ -28,6 +32,21 @@ def given_up(new: Reading, old: Reading) -> bool:
     if not shared or len(fresh) > 1 or any(qualifies(new, old, token) for token in shared):
         return False
     return not fresh or len(shared) > 1 or any(token.is_name for token in shared)
+
+
+def _is_purpose(new: Reading, old: Reading, token: Token) -> bool:
+    """Whether it tells for what something was given up: "quit the bank *to open a shop*"."""
+    for place in range(token.place - 1, 0, -1):
+        each = new.tokens[place]
+        if each.clause != token.clause or old.mentions(each):
+            return False
+        if each.text in _IN_ORDER_TO:
+            after = new.tokens[place + 1]
+            return not after.is_name and after.text not in new.determiners and not after.labels & {"my", "their"}
+    return False
+
+
+_IN_ORDER_TO = frozenset({"to", "um", "pour", "para", "per", "om"})
 
 
 def negated(new: Reading, old: Reading) -> bool:
@@ -50,6 +69,9 @@ def negated(new: Reading, old: Reading) -> bool:
     fresh = [token for token in new.contents if token.place > start and not old.mentions(token)]
     main = tuple(token for token in (*old.subject, *old.predicate))
     lacking = new.lacks(main)
+    head = next((token for token in old.predicate if token.place > old.verb and "act" not in token.labels), None)
+    if denying is new and head in lacking:
+        return False  # "drinks tea with milk", and "doesn't drink milk"
     if fresh or any(is_narrower(value, old) for value in new.values) or len(lacking) > len(main) * 0.4:
         return False
     return not any(token.is_name for token in lacking)
@@ -80,7 +102,10 @@ def _taste(reading: Reading) -> bool | None:
     likes, hates = "like" in reading.labels, "hate" in reading.labels
     if likes == hates:
         return None if not hates else False
-    return likes != (reading.is_negated or {"not", "more"} <= reading.labels) if likes else reading.is_negated
+    place = next(token.place for token in reading.tokens if token.labels & {"like", "hate"})
+    clause = reading.tokens[place].clause
+    is_denied = any(token.labels & {"not", "longer"} and token.clause == clause for token in reading.tokens)
+    return likes != (is_denied or {"not", "more"} <= reading.labels) if likes else is_denied
 
 
 def _has_other_scope(new: Reading, old: Reading) -> bool:
@@ -169,3 +194,31 @@ def _negates(new: Reading, phrase: str) -> bool:
         and "not" not in phrase
         and "no " not in phrase
     )
+
+
+def done(new: Reading, old: Reading) -> bool:
+    """What waited to be done, was done: "is being packed", and "has been packed"."""
+    pending = new.words.pending
+    if pending is None or old.is_past or new.is_negated or not old.subject or not is_same_thing(new, old.subject):
+        return False
+    match = pending.search(" ".join(token.text for token in old.main))
+    if match is None or is_narrowed(new, old, new.verb):
+        return False
+    waits = match.group().split()[-1]
+    place = next(
+        (token.place for token in old.main if token.text.split()[-1] == waits and token.place >= old.verb), None
+    )
+    expected = next((token for token in old.predicate if place is not None and token.place > place), None)
+    if expected is None:
+        return False
+    found = [each for each in new.predicate if alike(each.key, expected.key)]
+    if not found:
+        return "be" in new.tokens[new.verb].labels and len(new.contents) <= len(new.subject) + 1 and _is_outcome(new)
+    text = " ".join(token.text for token in new.tokens[: found[0].place])
+    return pending.search(text) is None and "be" in new.tokens[found[0].place - 1].labels
+
+
+def _is_outcome(new: Reading) -> bool:
+    """ "Was approved", "was turned down"."""
+    said = " ".join(token.text for token in new.main if token.place > new.verb)
+    return any(before.search("in progress") and after.match(said) for before, after in new.words.transitions)

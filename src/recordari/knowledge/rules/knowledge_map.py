@@ -71,6 +71,8 @@ class MapEntry:
     description: str = ""
     tool: str | None = None
     documents: int = 0
+    tables: Sequence[str] = ()
+    """Of a database: its allowed tables, each with its columns in brackets."""
 
 
 def checked_text(field: str, text: str, *, most: int, least: int = 0) -> str:
@@ -88,19 +90,34 @@ def checked_text(field: str, text: str, *, most: int, least: int = 0) -> str:
 def written_map(entries: Sequence[MapEntry]) -> str:
     """List the sources and the tool that reaches each, in about 100 tokens and never in more than 200.
 
-    Descriptions are cut before sources are left out, and the map says how many were left out.
+    Descriptions are cut before sources are left out, and the map says how many were left out. Where there is room, the
+    tables of databases follow with their columns, or else by name.
     """
     useful = (entry for entry in entries if entry.kind is not SourceKind.DOCUMENTS or entry.documents > 0)
     listed = sorted(useful, key=lambda entry: (_tool(entry), entry.name.casefold()))
     for room in (40, 25, 15, 10, SHORTEST_DESCRIPTION, 0):
         text = _written(listed, room)
         if estimated_tokens(text) <= MAP_TOKENS:
-            return text
+            return _with_tables(text, listed)
     names = len(listed)
     while (
         names and estimated_tokens(text := _written(listed[:names], 0, left_out=len(listed) - names)) > MOST_MAP_TOKENS
     ):
         names -= 1
+    return text
+
+
+def _with_tables(text: str, entries: Sequence[MapEntry]) -> str:
+    databases = [entry for entry in entries if entry.tables]
+    for is_short in (False, True):
+        lines = [
+            f"- tables of {entry.name}: "
+            + ", ".join(table.partition("(")[0] if is_short else table for table in entry.tables)
+            for entry in databases
+        ]
+        longer = "\n".join([text, *lines])
+        if estimated_tokens(longer) <= MOST_MAP_TOKENS:
+            return longer
     return text
 
 

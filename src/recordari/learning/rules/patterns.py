@@ -54,25 +54,35 @@ class Pattern:
     """Set where only one pattern can hold at a time, such as `language of answers`."""
 
 
+_PAST = r"(?: (?:mind|again|thought|knew|known|heard|saw|seen|been|had|got|met|did|was|were|went|came|found|felt|told|said)\b"
+_PAST += r"| (?!need|feed|speed|embed|proceed|exceed)\w{1,20}ed\b)"
 _WISH = re.compile(
-    r"^(?:please |and |but |also |so )?(?:always|never(?! mind))\b|\b(?:please|you should|you must|i want you to|make sure to)"
+    rf"^(?:please |and |but |also |so )?(?:always(?! an? )|never(?!{_PAST}))\b"
+    r"|\b(?:as a rule|by default|in general)\b|^(?:please,? )?(?:do not|don't) "
+    r"(?!worry|forget|mind|bother|know|think|you\b|we\b|they\b)\w{2,20} (?:me|us|any)\b"
+    r"|\b(?:remember|make sure|be sure|take care) (?:to|that)\b.{0,120}\b(?:every|each|always|all|any)\b"
+    r"|\b(?:please|you should|you must|i want you to|make sure to)"
     r"(?: \w{2,20})? (?:always|never)\b"
     r"|\b(?:please|and|you should) do(?:n't| not) (?:ever )?\w{2,20}\b.{0,200}\b(?:again|any ?more)\b"
     r"|\b(?:from now on|going forward|in (?:the )?future|next time|every time (?:you|i|we)|whenever (?:you|i|we))\b"
     r"|\bi(?:'d| would)? (?:strongly |really |usually |always )?prefer\b|\bi(?:'d| would) rather\b|\bmy preference is\b"
     r"|\bi (?:always|never) (?:want|need|like)\b|\bi (?:do not |don't )?like (?:it when (?:you|we)|my \w{2,20})\b"
-    r"|\b(?:like|as) (?:always|usual)\b|\b(?:every|each) (?:\w{2,20} ){1,3}(?:needs?|must|should|has to|have to)\b"
+    r"|\b(?:like|as) (?:always|usual)\b|\b(?:every|each|all) (?:\w{2,20} ){1,3}(?:needs?|must|should|has to|have to)\b"
     r"|^(?:once )?again,? (?:please |no |do(?:n't| not) )|^(?:please,? )?no (?:more )?(?:\w{2,20} ){1,4}(?:for me"
     r"|any ?more|ever)\b"
     r"|^(?:please )?(?:call|address) me\b|^(?:please )?(?:answer|reply|respond|write)(?: to)?(?: me)? in (?-i:[A-Z])",
     re.IGNORECASE,
+)
+# A request in the form of a question: "could you always …?"
+_REQUEST = re.compile(
+    r"^(?:could|can|would|will) you (?:please )?(?:always|never|stop|from now on)\b|^please\b", re.IGNORECASE
 )
 _CLAUSE = re.compile(r"[,;]? (?:and|but|so) |; ")
 # For one occasion only.
 _ONCE = re.compile(
     r"\b(?:(?:just|only) (?:this|the) (?:once|one|time)|just (?:once|today|for now|for today)|this (?:once|time)"
     r"|only (?:once|today)"
-    r"|for (?:now|today|the moment)|exceptionally)\b",
+    r"|for (?:now|today|the moment)|exceptionally|yet|right now|until (?:i|you|we))\b",
     re.IGNORECASE,
 )
 _REFUSED = re.compile(r"^(?:please,? )?no (?:more )?\w", re.IGNORECASE)
@@ -133,6 +143,13 @@ def topic_of(content: str) -> str | None:
     return next((topic for topic, pattern in _TOPICS.items() if pattern.search(content)), None)
 
 
+def takes_back(said: Observed, wish: str) -> bool:
+    """Whether a message of a person takes an earlier wish back."""
+    if (said.speaker or "").casefold() in NOT_PEOPLE:
+        return False
+    return any(withdraws(sentence, wish) for sentence in sentences_of(said.content))
+
+
 def withdraws(sentence: str, wish: str) -> bool:
     """Whether a sentence of a person takes an earlier wish back: "please stop the text messages"."""
     if not _WITHDRAWN.search(sentence) or sentence.endswith("?"):
@@ -180,7 +197,9 @@ def _wished(sentence: str) -> str:
 
 
 def _category(sentence: str) -> Category | None:
-    if sentence.endswith("?") or len(sentence) > LONGEST or len(set(terms(sentence))) < FEWEST_TERMS:
+    if sentence.endswith("?") and not _REQUEST.match(sentence):
+        return None
+    if len(sentence) > LONGEST or len(set(terms(sentence))) < FEWEST_TERMS:
         return None
     if _ONCE.search(sentence) or _WITHDRAWN.search(sentence):
         return None

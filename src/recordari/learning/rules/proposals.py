@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -21,7 +21,7 @@ from recordari.core.items import Trust, normalised
 from recordari.core.text import terms
 from recordari.errors import InvalidInput
 from recordari.facts.rules.claims import claims_of
-from recordari.facts.rules.conflict import name_different_things
+from recordari.facts.rules.conflict import name_different_things, say_as_much
 
 SETTING = "proposals"
 """The key of a tenant's settings of its policy: `{"accept": ["merge"]}`."""
@@ -59,6 +59,45 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProposalSource:
+    """What an item of a proposal was taken from."""
+
+    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
+
+    item_id: UUID
+    content: str | None
+    """None after erasure."""
+    event_time: datetime
+    session_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposalItem:
+    """An item of a proposal as a person who decides sees it."""
+
+    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
+
+    item_id: UUID
+    content: str | None
+    """None after erasure."""
+    ends: bool
+    """Whether accepting the proposal ends it."""
+    sources: tuple[ProposalSource, ...]
+    """What it was taken from, oldest first, at most five; a fact that was stated as such has none."""
+
+
+EXPLANATIONS: Mapping[str, str] = {
+    "same": "they say the same; the one with the best evidence stays",
+    "doubted": "people marked it as wrong",
+    "unused": "it was neither said nor recalled for half a year",
+    "contradicted": "a newer statement contradicts it",
+    "carrier": "it came by a tool, a document or a stranger, and lasts only after a review",
+    "uncorroborated": "only one source says it; it lasts only after a review",
+}
+"""The rule of a proposal in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """A change of memory that waits for a decision, or had one."""
 
@@ -77,10 +116,25 @@ class Proposal:
     decided_at: datetime | None
     decided_by: str | None
     reason: str | None
+    explanation: str = ""
+    """The rule in words."""
+    items: tuple[ProposalItem, ...] = ()
+    """The texts of all items and what they were taken from; those that end come first."""
 
     @property
     def inputs(self) -> set[UUID]:
         return _inputs(self.item_ids, self.successor_id)
+
+
+def explained(proposal: Proposal, contents: Mapping[UUID, tuple[str | None, Sequence[ProposalSource]]]) -> Proposal:
+    """A proposal with its rule in words and the texts of its items."""
+    ids = [*proposal.item_ids, *([proposal.successor_id] if proposal.successor_id is not None else [])]
+    items = []
+    for item_id in ids:
+        content, sources = contents.get(item_id, (None, ()))
+        ends = proposal.kind is not ProposalKind.PROMOTE and item_id != proposal.successor_id
+        items.append(ProposalItem(item_id=item_id, content=content, ends=ends, sources=tuple(sources)))
+    return replace(proposal, explanation=EXPLANATIONS.get(proposal.rule, proposal.rule), items=tuple(items))
 
 
 def _inputs(item_ids: Collection[UUID], successor_id: UUID | None) -> set[UUID]:
@@ -187,6 +241,8 @@ def says_the_same(one: str, other: str) -> bool:
     if len(_NEGATION.findall(one)) != len(_NEGATION.findall(other)):
         return False
     if normalised(one) == normalised(other):
+        return True
+    if say_as_much(one, other):
         return True
     if name_different_things(one, other):
         return False

@@ -99,6 +99,23 @@ class Posterior:
         return math.lgamma(self.alpha) + math.lgamma(self.beta) - math.lgamma(self.alpha + self.beta)
 
 
+WIDTH = 60  # characters of a plot
+_BARS = " ▁▂▃▄▅▆▇█"
+
+
+def drawn(posteriors: Sequence[Posterior], *, width: int = WIDTH, rows: int = 4) -> list[list[str]]:
+    """Each posterior as a plot of text over the worths 0 to 1, all on one scale."""
+    densities = [[height for _, height in posterior.density(width)] for posterior in posteriors]
+    highest = max((height for density in densities for height in density), default=1.0)
+    return [[_line(density, highest, row, rows) for row in range(rows - 1, -1, -1)] for density in densities]
+
+
+def _line(density: Sequence[float], highest: float, row: int, rows: int) -> str:
+    steps = len(_BARS) - 1
+    filled = (round(height / highest * rows * steps) - row * steps for height in density)
+    return "".join(_BARS[max(0, min(steps, count))] for count in filled).rstrip()
+
+
 def _fraction(a: float, b: float, x: float) -> float:
     """The continued fraction of the incomplete beta function, by the method of Lentz."""
     c, d = 1.0, 1.0 / _nonzero(1 - (a + b) * x / (a + 1))

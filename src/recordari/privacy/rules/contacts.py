@@ -54,7 +54,7 @@ _PHONE = re.compile(
 )
 _NANP = re.compile(r"(?:1[ .-])?(?:\([2-9]\d\d\) ?|[2-9]\d\d[ .-])[2-9]\d\d[ .-]\d{4}")
 _ABROAD = re.compile(r"00[ -]?[1-9](?:[ .()/-]{0,3}\d){6,14}")
-_TRUNK = re.compile(r"\(?0[1-9]\d{0,4}\)?(?:[ ./-]{1,2}\d{2,8}){1,5}")
+_TRUNK = re.compile(r"\(?0[1-9]\d{0,4}\)?(?:[ ./-]{1,3}\d{2,8}){1,5}")
 _AREA = re.compile(r"\(\d{2,5}\) ?\d{3,5}[ -]?\d{3,4}(?:[ -]?\d{1,4})?")
 _DATE_LIKE = re.compile(
     r"(?:19|20)\d\d[ ./-]\d{1,2}[ ./-]\d{1,2}.{0,20}|\d{1,2}[ ./-]\d{1,2}[ ./-](?:19|20)\d\d.{0,20}|(?:19|20)\d{6}.{0,20}"
@@ -64,6 +64,7 @@ _PHONE_WORDS = re.compile(
     r"phone|mobile|cell\b|\btel\b|tel[.:]|\bfax|whats ?app|\bsms\b|hotline|\bdial|handy\b|telefon|mobil|rufnummer|t[ée]l[ée]ph"
     r"|portable|tel[ée]fono|móvil|celular|cellulare|телефон|тел\.|电话|電話|手机|手機|携帯|전화|फोन|هاتف|טלפון"
     r"|\b(?:desk|office|home|work):|answering at|(?:my|his|her|their|contact|call|reach|ring|text)\s(?:\w{1,10}\s){0,2}number"
+    r"|\btlf\b|\b(?:meine|mi|mon|il mio|o meu|mijn|mój|mitt|mit)\s(?:\w{1,10}\s)?(?:nummer|n[úu]m[eé]ro|numer)\b"
     r"|\b(?:call|ring|reach|text|phone)(?: (?:me|us|him|her|them))?(?: (?:at|on|under))?:? ?$"
 )
 _NOT_A_PHONE = re.compile(

@@ -35,7 +35,8 @@ _WALLET = re.compile(
 _SSN = re.compile(NOT_AFTER_WORD + r"(?!000|666|9)\d{3}([- ])(?!00)\d{2}\1(?!0000)\d{4}" + NOT_BEFORE_WORD)
 _SSN_WORDS = re.compile(r"\bssn|social(?: security|:|\s*#|\s+(?:no|num))|社会保障号|社保")
 _BARE_SSN = re.compile(
-    r"(?:\bssn\b|social security)[^\d\n]{1,24}((?!000|666|9)\d{3}(?!00)\d{2}(?!0000)\d{4})" + NOT_BEFORE_WORD
+    r"(?:\bssn\b|social security|\b(?:my|your|his|her|their) social\b)[^\d\n]{1,24}"
+    r"((?!000|666|9)\d{3}(?!00)\d{2}(?!0000)\d{4})" + NOT_BEFORE_WORD
 )
 
 # Formats whose shape and check digits are enough, by the module of python-stdnum that checks them.
@@ -177,7 +178,7 @@ def _social_security(text: PreparedText) -> Iterator[Finding]:
         is_ssn = match[1] == "-" or _SSN_WORDS.search(text.before(match.start(), 40))
         if is_ssn and not text.is_part_of_longer(*match.span()):
             yield Finding(*match.span(), DataType.US_SSN)
-    if text.mentions("ssn", "social security"):
+    if text.mentions("ssn", "social "):
         for match in _BARE_SSN.finditer(text.lower):
             yield Finding(*match.span(1), DataType.US_SSN)
 

@@ -86,11 +86,14 @@ _SEED_PHRASE = re.compile(
 )
 _STEMS = (
     "pass", "pwd", "pw", "contrase", "mot de", "senha", "kennwort", "пароль", "密", "口令", "パスワード", "비밀번호",
+    "wachtwoord", "lösenord", "adgangskode", "hasł", "haslo", "heslo", "şifre", "salasana", "jelszó", "parol",
+    "κωδικός", "סיסמה", "كلمة", "wifi", "wi-fi", "wlan", "wpa", "network",
     "key", "secret", "token", "credential", "sig", "令牌",
 )  # fmt: skip
 _NAME = re.compile(
     r"(?P<pass>pass(?:word|wort|wd|phrase|code|wrd)|(?<![a-z])(?:pass|pw)(?=\s?[=:])|pwd|contrase(?:ñ|n)a|mot de passe|senha"
-    r"|kennwort|пароль|密码|密碼|口令|パスワード|비밀번호)"
+    r"|kennwort|пароль|密码|密碼|口令|パスワード|비밀번호|wachtwoord|lösenord|passord|adgangskode|palavra-passe|has[łl]o\b|heslo\b|şifre"
+    r"|salasana|jelszó|parol[aă]\b|κωδικός|סיסמה|كلمة المرور|(?:wi-?fi|wlan|wpa[23]?|network)[ _-]?(?:key|code))"
     r"|(?P<key>(?:api|access|private|client|secret|auth|account|encryption|signing|master|shared|service)"
     r"[ _-]?(?:access[ _-]?)?key|secret|token|credentials?|(?<![a-z])sig(?:nature)?(?==)|密钥|令牌)"
 )
@@ -103,7 +106,8 @@ _PLAIN_SUFFIX = re.compile(
 )
 _SEPARATOR = re.compile(
     r"[\"'`*]{0,3}(?:\s(?:for|to|of|on)(?:\s[\w'.-]{1,30}){1,4}?)?\s{0,4}"
-    r"(?P<sign>:=|=>|==|=|:|→|\bis(?: now)?:?|\bwas:?|\bes\b|\best\b|\bist\b|\blautet\b|是|为|は)\s{0,4}(?P<quote>[\"'`]?)"
+    r"(?P<sign>:=|=>|==|=|:|→|\bis\b(?: now)?:?|\bwas\b:?|\b(?:es|est|ist|lautet|è|é|är|er|je|jest)\b:?|是|为|は)\s{0,4}"
+    r"(?P<quote>[\"'`]?)"
 )
 _DIRECT = re.compile(r"\s{1,2}(?P<quote>[\"'`]?)")
 _VALUE = re.compile(r"[^\s\"'`<>]{1,256}")
@@ -155,7 +159,7 @@ def secrets_in(text: PreparedText) -> Iterator[Finding]:
         for match in _ONE_TIME.finditer(text.lower):
             yield _secret(*match.span("value" if match["value"] else "printed"))
     if plain.count(":") >= 4 or text.mentions(
-        "login", "log-in", "credential", "zugang", "passw", "secret", "token", "key"
+        "auth", "login", "log-in", "credential", "zugang", "passw", "secret", "token", "key"
     ):
         yield from _secrets_of_files(plain)
     if "pin" in text.lower:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from recordari.core.checks import check_moment, check_text, check_times, json_text
+from recordari.core.checks import check_moment, check_text, check_times, is_readable, json_text
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import AgentId, Owner, RunId, SessionId, UserId, checked_id, owned_by
 from recordari.core.items import Item
@@ -28,6 +30,9 @@ EPISODES_KEY = "episodes"
 ABANDONED = "abandoned: its session was closed while it ran"
 MAX_ERROR_CHARACTERS = 4_000
 MAX_ARGUMENT_BYTES = 1024 * 1024
+MAX_TYPE = 100  # characters of a media type
+JSON_TYPE = "application/json"
+BYTES_TYPE = "application/octet-stream"
 
 
 class RunStatus(StrEnum):
@@ -113,7 +118,10 @@ class NewToolCall:
     name: str
     arguments: str | Mapping[str, Any] | list[Any]
     """The exact JSON text that the model wrote, or a value to be written as JSON."""
-    result: str | None = None
+    result: Any = None
+    """Text, a JSON value, or bytes; bytes are kept as their Base64 text."""
+    result_type: str | None = None
+    """The media type of the result; not needed for text and JSON values. Unless it is text or JSON, `result` is Base64."""
     call_id: str | None = None
     """The model's own id of the call. Models repeat ids within a run, so it identifies nothing."""
     number: int | None = None
@@ -124,9 +132,19 @@ class NewToolCall:
     useful: bool = False
     """Whether the result is worth a note in the session."""
 
+    def __post_init__(self) -> None:
+        if isinstance(self.result, bytes | bytearray | memoryview):
+            object.__setattr__(self, "result", base64.b64encode(self.result).decode())
+            object.__setattr__(self, "result_type", self.result_type or BYTES_TYPE)
+
     @property
     def has_blank_result(self) -> bool:
-        return self.result is None or not self.result.strip()
+        return self.result is None or (isinstance(self.result, str) and not self.result.strip())
+
+    @property
+    def has_bytes(self) -> bool:
+        """Whether the result is neither text nor JSON."""
+        return self.result is not None and self.result_type is not None and not is_readable(self.result_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,8 +167,29 @@ class ToolCall:
     started_at: datetime
     result_sha256: Annotated[bytes | None, Field(exclude=True)] = None
     """Never part of an answer."""
-    result: str | None = None
-    """The whole result, on request and if it is still stored."""
+    result_type: str | None = None
+    """The media type of the result; null: plain text."""
+    result: Any = None
+    """The whole result, on request and if it is still stored: text, a JSON value, or the Base64 text of bytes."""
+
+    @property
+    def result_body(self) -> bytes | None:
+        """The result as bytes."""
+        if self.result is None:
+            return None
+        if self.result_type is not None and not is_readable(self.result_type):
+            return base64.b64decode(self.result)
+        return (self.result if isinstance(self.result, str) else json.dumps(self.result, ensure_ascii=False)).encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadResult:
+    """The result of a tool call as it is stored."""
+
+    content: str
+    """What its item says: the text, or a description of bytes."""
+    body: bytes
+    media_type: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,11 +224,15 @@ def with_more_episodes(values: Mapping[str, Any], episodes: list[UUID]) -> dict[
     return {**values, EPISODES_KEY: list(dict.fromkeys(ids))}
 
 
-def check_end(run: Run, status: RunStatus) -> bool:
-    """Whether the run must still be ended with this status; `Conflict` when it has ended with another."""
+def check_end(run: Run, status: RunStatus, *, output: Any = None) -> bool:
+    """Whether the run must still be ended; `Conflict` when it has ended with another status or output."""
     if run.status not in {RunStatus.RUNNING, status}:
         raise Conflict(f"the run has {run.status} already; start another one")
-    return run.status is RunStatus.RUNNING
+    if run.status is RunStatus.RUNNING:
+        return True
+    if output is not None and output != run.output:
+        raise Conflict(f"the run has {run.status} already, with another output; start another one", field="output")
+    return False
 
 
 def arguments_text(arguments: str | Mapping[str, Any] | list[Any]) -> str:
@@ -205,6 +248,67 @@ def checked_text(name: str, text: str, *, most_bytes: int | None = None) -> str:
     if most_bytes is not None and len(text.encode()) > most_bytes:
         raise InvalidInput(f"{name} must have at most {most_bytes} bytes", field=name)
     return text
+
+
+def read_result(call: NewToolCall) -> ReadResult | None:
+    """The result of a call to store, or `InvalidInput` where value and media type do not fit."""
+    if call.result is None:
+        return None
+    media_type = call.result_type or (None if isinstance(call.result, str) else JSON_TYPE)
+    if media_type is not None:
+        _check_media_type(media_type)
+    if call.has_bytes:
+        body = _decoded(call.result, str(media_type))
+        content = f"{call.name} returned {len(body):,} bytes of {media_type}"
+        return ReadResult(content=content, body=body, media_type=media_type)
+    text = _readable(call.result, media_type)
+    return ReadResult(content=text, body=text.encode(), media_type=media_type)
+
+
+def _check_media_type(media_type: str) -> None:
+    if (
+        len(checked_text("result_type", media_type)) > MAX_TYPE
+        or media_type.count("/") != 1
+        or not media_type.isascii()
+    ):
+        raise InvalidInput("result_type must be a media type such as image/png", field="result_type")
+
+
+def _decoded(result: Any, media_type: str) -> bytes:
+    try:
+        body = base64.b64decode(result, validate=True) if isinstance(result, str) else b""
+    except binascii.Error:
+        body = b""
+    if not body:
+        raise InvalidInput(f"a result of type {media_type} must be bytes, or their Base64 text", field="result")
+    return body
+
+
+def _readable(result: Any, media_type: str | None) -> str:
+    """The text of a result; JSON that is given as text is kept to the letter."""
+    is_json = media_type is not None and not media_type.casefold().startswith("text/")
+    if not isinstance(result, str):
+        if not is_json:
+            raise InvalidInput(f"a result of type {media_type} must be text", field="result")
+        return checked_text("result", json_text(result, field="result"))
+    if is_json:
+        try:
+            json.loads(result)
+        except (ValueError, RecursionError):
+            raise InvalidInput("the result is no JSON; leave result_type out for plain text", field="result") from None
+    return checked_text("result", result)
+
+
+def shown_result(body: bytes, media_type: str | None) -> Any:
+    """A stored result as a replay shows it."""
+    if media_type is None or media_type.casefold().startswith("text/"):
+        return body.decode()
+    if not is_readable(media_type):
+        return base64.b64encode(body).decode()
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body.decode()  # masked since, or cut
 
 
 def checked_json(name: str, value: Any) -> Any:

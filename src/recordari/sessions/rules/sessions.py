@@ -78,8 +78,11 @@ class Session:
     window_from: int
     window_tokens: int
     epoch: int
+    """How often it was compressed."""
     epoch_from: int | None
+    """The position at which the tail begins that a `stable` context shows; null: the first."""
     epoch_to: int | None
+    """The last position when the session was compressed."""
     prompt_tokens: int | None
     summary: str
     summary_id: UUID | None
@@ -88,6 +91,10 @@ class Session:
     summary_trust: Trust = Trust.AGENT
     """The least trust of the messages in the summary, and at most `agent`."""
     folds: tuple[Fold, ...] = ()
+    tail_before: int = 0
+    """How many messages are before that tail."""
+    tail_moves: int = 0
+    """How often the tail moved without a compression."""
 
     @property
     def owned_by(self) -> Owner:

@@ -1,8 +1,9 @@
 """Summaries without a model: the most important sentences of a conversation, its decisions and its tasks.
 
 The summary is extractive: every sentence in it is quoted. It is rolling: each step takes the points so far and the
-messages since and keeps the best of both, so that a session is never read from its beginning again. The rules for
-decisions and action items know English; a text in another language is summarised but yields no notes.
+messages since and keeps the best of both, so that a session is never read from its beginning again. People's words are
+kept first, in any language; advice in general is known in English, German, French, Spanish, Portuguese, Italian, Dutch,
+Japanese and Chinese. The rules for decisions and action items know English; other languages yield no notes.
 """
 
 from __future__ import annotations
@@ -12,28 +13,30 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, pairwise
 
 from recordari.core.items import Trust, normalised
-from recordari.core.text import terms
+from recordari.core.text import sentence_ends, terms
 from recordari.core.tokens import cut_to_tokens, estimated_tokens
 from recordari.sessions.rules.sessions import NoteKind
 
 SUMMARY_TOKENS = 500  # C2: the budget of a session's summary in a context
 FOLD_TOKENS = 300
 LONGEST_POINT = 60  # tokens
-SHORTEST_POINT = 3  # terms
+SHORTEST_POINT = 3  # terms; a shorter sentence is kept together with its neighbour
+SMALL_TALK = 8  # words
 EXAMINED = 4_000  # characters at the beginning of a message, which show its subject
 MOST_SENTENCES = 40  # of one message
 MOST_NOTES_PER_MESSAGE = 5
+MESSAGE_SHARE = 0.5  # of the budget, for one message
 AGENTS_SHARE = 0.3  # of the budget, for what agents concluded
-LEAST_CONCLUSION = 1.5
+LEAST_CONCLUSION = 2.0
 BULLET = "- "
 
-_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
-_LIST_MARK = re.compile(r"^\s{0,8}(?:[-*•#>]{1,6}|\d{1,3}[.)])\s{1,4}")
+_LIST_MARK = re.compile(r"^\s{0,8}(?:[-*•#>+]{1,6}|\d{1,3}[.)])\s{1,4}")
 # The lines of a list, and the headings over them: advice in general, more often than not.
-_LISTED = re.compile(r"(?m)^\s{0,8}(?:[-*•#>|]{1,6}|\d{1,3}[.)])\s.*$")
+_LISTED = re.compile(r"(?m)^\s{0,8}(?:[-*•#>|+]{1,6}|\d{1,3}[.)])\s.*$")
+_MARKUP = re.compile(r"\*{2,3}|__|`")
 _SPACE = re.compile(r"\s+")
 
 # Whole sentences are matched, every repetition is bounded: linear time on any text.
@@ -60,33 +63,64 @@ _DEADLINE = re.compile(
     r"|week|month|end of|eod|\d{1,2}[:./ ]?\d{0,2}|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)",
     re.IGNORECASE,
 )
-_SPECIFIC = re.compile(r"\d|\b[A-Z][a-z]{2,30}\b|\b[A-Z]{2,10}\b")
-# What an agent did, promised, found or worked out.
+_NUMBER = re.compile(r"\d[\d.,:/-]{0,30}")
+_NAME = re.compile(r"\b[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]{2,30}\b|\b[A-Z]{2,10}\b")
+_GERMAN = re.compile(
+    r"\b(?:der|die|das|den|dem|und|ist|sind|nicht|eine?|mit|für|auf|zu|bei|von|ich|wir|du)\b"
+)  # capitals are no names
+_QUESTION = re.compile(r"[?？؟](?:\s|$|[」』”’\"')])")
+# What an agent did, promised or worked out.
 _DONE = re.compile(
     r"\b(?:i(?:'ve| have| will|'ll| am going to|'m going to)|we(?:'ve| have|'ll| will)) (?!be\b|always\b|help\b"
     r"|happy\b)[a-z]{2,20}\b"
     r"|\b(?:booked|scheduled|sent|created|added|updated|cancelled|canceled|changed|fixed|deployed|reserved|ordered"
     r"|saved|noted|filed)\b"
-    r"|\b(?:total|sum|result|answer|difference|balance|deadline|price|cost)s?(?: \w{1,20}){0,3} (?:is|are|was"
+    r"|\b(?:ich (?:habe|werde)|j'ai|je vais|he (?=\w+(?:ado|ido)\b)|voy a|vou|ho (?=\w+(?:ato|uto|ito)\b)|ik (?:heb|zal))\b",
+    re.IGNORECASE,
+)
+_RESULT = re.compile(
+    r"\b(?:total|sum|result|answer|difference|balance|deadline|price|cost)s?(?: \w{1,20}){0,3} (?:is|are|was"
     r"|comes? to|will be)\b"
     r"|\b(?:so|therefore|in short|in summary|to sum up|that (?:makes|leaves|means|gives))\b[^.]{0,80}\d|=\s?\d",
     re.IGNORECASE,
 )
-# Advice for anybody, politeness and offers.
-_GENERAL = re.compile(
-    r"\b(?:generally|typically|usually|often|in general|as a rule|rule of thumb|many people|most people|some people"
-    r"|people often"
-    r"|it(?:'s| is) (?:important|worth|recommended|advisable|crucial|essential|common|always|a good idea)|best practices?|tips?"
+# Advice for anybody, politeness and offers, by language.
+_ADVICE = {
+    "en": r"generally|typically|usually|often|overall|in (?:general|conclusion)|as a rule|rule of thumb"
+    r"|(?:many|most|some) people|people often|just a few|the (?:most|key to)|essential|crucial|unique|of course"
+    r"|it(?:'s| is) (?:important|worth|recommended|advisable|common|always|a good idea)|best practices?|tips?"
     r"|you (?:may|might|could|can|should|would)|consider|make sure|remember|keep in mind|depend(?:s|ing)?|can help|be sure"
     r"|feel free|let me know|i hope|hope (?:this|that)|happy to|here to help|don't hesitate|would you like"
-    r"|if you(?:'d| would| need| have)"
-    r"|i(?:'m| am) (?:sorry|glad|happy|confident|sure|an ai)|please|thank(?:s| you)|great (?:question|choice|idea)|as an ai"
-    r"|consult|professional|cannot provide|can't provide|such as|for example|a (?:great|good|common|popular|classic"
-    r"|excellent) \w{2,20})\b",
+    r"|if you(?:'d| would| need| have)|i(?:'m| am) (?:sorry|glad|happy|confident|sure|an ai)|i apologi[sz]e|please"
+    r"|thank(?:s| you)|great (?:question|choice|idea)|as an ai|consult|professional|cannot provide|can't provide|such as"
+    r"|for example|a (?:great|good|common|popular|classic|excellent) \w{2,20}",
+    "de": r"in der regel|grundsätzlich|generell|normalerweise|üblicherweise|meist(?:ens)?|oft|häufig|es (?:ist|lohnt)|ist es"
+    r"|wichtig|empf[eoi]hl\w*|ratsam|lohnt|solltest|sollten|du kannst|kannst du|man kann|sie können|können sie|beachte\w*"
+    r"|denk\w* daran|viel (?:erfolg|glück|spaß)|hoffe|vielen dank|variieren|hilfreich|zum beispiel|je nach|kann \w+ sein",
+    "fr": r"en général|généralement|souvent|toujours|il (?:est|faut|convient)|conseill\w*|recommand\w*|vous pouvez|on peut"
+    r"|pensez|n'hésitez|merci|souhaite|par exemple|préférable|dépend\w*",
+    "es": r"en general|generalmente|normalmente|suelen?|a menudo|siempre|es (?:importante|recomendable|mejor)|conviene"
+    r"|recomend\w*|recuerda|no olvides|puedes?|pueden|espero|gracias|suerte|por ejemplo|depende",
+    "pt": r"em geral|geralmente|normalmente|costumam?|sempre|é (?:importante|recomendável|bom)|vale lembrar|recomend\w*"
+    r"|lembre|você pode|podem|espero|obrigad\w|sucesso|por exemplo|depende",
+    "it": r"in genere|generalmente|di solito|spesso|sempre|è (?:importante|consigliabile|bene)|consigli\w*|ricorda|puoi"
+    r"|possono|spero|grazie|fortuna|per esempio|dipende",
+    "nl": r"in het algemeen|meestal|vaak|altijd|het is (?:belangrijk|aan te raden|verstandig)|raad\w* aan|je kunt|kun je"
+    r"|vergeet niet|hoop|bedankt|succes|bijvoorbeeld|hangt af",
+}
+_GENERAL = re.compile(
+    rf"\b(?:{'|'.join(_ADVICE.values())})\b|おすすめ|ことがあります|しましょう|でしょう|ください|ですね|建议|通常|一般来说|希望|例如",
     re.IGNORECASE,
 )
-_SMALL_TALK = re.compile(
-    r"^(?:hi|hello|hey|thanks?(?: you)?|ok(?:ay)?|sure|great|good (?:morning|evening)|bye|yes|no|welcome)\b[^.]{0,40}$",
+_GREETING = re.compile(
+    r"(?:hi|hello|hey|thanks?|thx|great|cool|nice|awesome|perfect|wow|haha|lol|good (?:morning|evening|afternoon)|bye|welcome"
+    r"|hallo|danke|guten (?:tag|morgen|abend)|super|alles klar|bonjour|bonsoir|salut|merci|parfait|hola|buen[oa]s|gracias|oi"
+    r"|olá|bo[am] (?:dia|tarde|noite)|obrigad[oa]|ciao|buongiorno|grazie|hoi|dank|こんにちは|ありがとう|你好|谢谢)\b",
+    re.IGNORECASE,
+)
+_REPLY = re.compile(
+    r"(?:ok(?:ay)?|sure|yes|yeah|yep|no|nope|fine|right|ja|nein|oui|non|d'accord|sí|vale|sim|não|sì|va bene|nee|はい|好的?)"
+    r"\b[\s,.!]{0,3}",
     re.IGNORECASE,
 )
 
@@ -110,8 +144,10 @@ class Noted:
 
 
 def sentences_of(content: str) -> list[str]:
-    """The sentences of a message without list marks, each once."""
-    parts = (_SPACE.sub(" ", _LIST_MARK.sub("", part)).strip() for part in _SENTENCE_END.split(content[:EXAMINED]))
+    """The sentences of a message without markup and list marks, each once."""
+    text = _MARKUP.sub("", content[:EXAMINED])
+    ends = [0, *sentence_ends(text, capitalised=False), len(text)]
+    parts = (_SPACE.sub(" ", _LIST_MARK.sub("", text[start:end].lstrip("\n"))).strip() for start, end in pairwise(ends))
     return list(dict.fromkeys(part for part in parts if part))[:MOST_SENTENCES]
 
 
@@ -122,8 +158,11 @@ def rolled_summary(previous: str, said: Sequence[Said], *, most_tokens: int = SU
     is kept, and only if it concludes something; together they take no more than a part of the budget.
     """
     old = [line.removeprefix(BULLET) for line in previous.splitlines() if line.strip()]
+    most = int(most_tokens * MESSAGE_SHARE)
     new = [
-        point for message, asked in zip(said, _asked_before(said), strict=True) for point in _points_of(message, asked)
+        point
+        for message, asked in zip(said, _asked_before(said), strict=True)
+        for point in _points_of(message, asked, most)
     ]
     distinct: dict[str, str] = {}
     for point in [*old, *new]:
@@ -139,7 +178,7 @@ def rolled_summary(previous: str, said: Sequence[Said], *, most_tokens: int = SU
     left = {True: int(most_tokens * AGENTS_SHARE), False: most_tokens}
     for index in order:
         cost, by_agent = estimated_tokens(points[index]) + 2, _is_by_agent(points[index])
-        if cost <= min(left[by_agent], left[False]) and (len(words[index]) >= SHORTEST_POINT or not chosen):
+        if words[index] and cost <= min(left[by_agent], left[False]):
             chosen.add(index)
             left[by_agent] -= cost
             left[False] -= cost * by_agent
@@ -156,24 +195,65 @@ def _asked_before(said: Sequence[Said]) -> list[str]:
     return asked
 
 
-def _points_of(message: Said, asked: str) -> list[str]:
-    """The sentences of a message that may enter a summary, each with its speaker."""
+def _points_of(message: Said, asked: str, most_tokens: int) -> list[str]:
+    """The parts of a message that may enter a summary, each with its speaker."""
     if message.trust is Trust.AGENT:
-        sentences = _conclusion(message.content, set(terms(asked)))
+        sentences = _conclusion(message.content, asked)
     else:
-        sentences = [sentence for sentence in sentences_of(message.content) if not _SMALL_TALK.match(sentence)]
-    return [quoted(replace(message, content=cut_to_tokens(sentence, LONGEST_POINT))) for sentence in sentences]
+        sentences = _with_neighbours([one for one in sentences_of(message.content) if not _is_small_talk(one)])
+    points = [quoted(replace(message, content=cut_to_tokens(sentence, LONGEST_POINT))) for sentence in sentences]
+    best: list[str] = []
+    for point in sorted(points, key=lambda point: -_detail(_content(point))):
+        if not best or sum(map(estimated_tokens, best)) + estimated_tokens(point) <= most_tokens:
+            best.append(point)
+    return [point for point in points if point in best]
 
 
-def _conclusion(content: str, asked: set[str]) -> list[str]:
+def _with_neighbours(sentences: Sequence[str]) -> list[str]:
+    """The sentences, with those that say too little alone joined to the one before."""
+    points: list[str] = []
+    is_short = False
+    for sentence in sentences:
+        was_short, is_short = is_short, len(set(terms(sentence))) < SHORTEST_POINT
+        if points and (was_short or is_short) and estimated_tokens(f"{points[-1]} {sentence}") <= LONGEST_POINT:
+            points[-1] += f" {sentence}"
+            is_short = False
+        else:
+            points.append(sentence)
+    return points
+
+
+def _is_small_talk(sentence: str) -> bool:
+    """Whether a sentence greets, thanks, agrees or exclaims, and says nothing else."""
+    if len(sentence.split()) > SMALL_TALK or _detail(sentence):
+        return False
+    if reply := _REPLY.match(sentence):
+        return len(set(terms(sentence[reply.end() :]))) < SHORTEST_POINT - 1
+    if _GREETING.match(sentence):
+        return True
+    return sentence.endswith(("!", "！")) and len(set(terms(sentence))) <= SHORTEST_POINT
+
+
+def _detail(sentence: str) -> float:
+    """How many numbers and names a sentence has; its first word is no name, and in German every noun has a capital."""
+    names = [] if len(_GERMAN.findall(sentence)) * 6 >= len(sentence.split()) else _NAME.findall(sentence[1:])
+    return min(len(_NUMBER.findall(sentence)) + 0.5 * len(names), 3.0)
+
+
+def _conclusion(content: str, asked: str) -> list[str]:
     """The one sentence of an agent that says what was done, promised or found; none where it gives advice in general."""
     best, most = "", 0.0
+    is_question, words, numbers = bool(_QUESTION.search(asked)), set(terms(asked)), set(_NUMBER.findall(asked))
     for sentence in sentences_of(_LISTED.sub("", content[:EXAMINED])):
-        if sentence.rstrip("*_ ").endswith(("?", "!", ":")) or _GENERAL.search(sentence) or _SMALL_TALK.match(sentence):
+        if sentence.rstrip("_ ").endswith(("?", "!", ":", "？", "！", "：")) or _is_small_talk(sentence):
             continue
-        specific = min(len(_SPECIFIC.findall(sentence[1:])), 5)
-        answers = len(asked.intersection(terms(sentence)))
-        weight = 3.0 * bool(_DONE.search(sentence)) + 0.5 * specific + (0.5 * min(answers, 4) if specific else 0.0)
+        is_result = bool(_RESULT.search(sentence))
+        if _GENERAL.search(sentence) and not is_result:
+            continue
+        detail, answers = _detail(sentence), len(words.intersection(terms(sentence)))
+        is_new = is_question and bool(set(_NUMBER.findall(sentence)) - numbers)
+        weight = 3.0 * (is_result or bool(_DONE.search(sentence))) + 2.0 * is_new + detail
+        weight += 0.5 * min(answers, 4) if detail and is_question else 0.0
         if weight > most:
             best, most = sentence, weight
     return [best] if most >= LEAST_CONCLUSION else []
@@ -210,9 +290,8 @@ def _weight(point: str, words: set[str], frequency: Counter[str], age: float) ->
     central = sum(math.log1p(frequency[word]) for word in words) / math.pow(len(words), 0.7)
     said = _content(point)
     decided = 1.5 * bool(_DECISION.search(said)) + 1.0 * bool(_ACTION.search(said))
-    specific = min(len(_SPECIFIC.findall(said[1:])), 5) * 0.5  # the first letter of a sentence is no name
-    question = -3.0 if said.rstrip().endswith("?") else 0.0
-    return central + decided + specific + question - 2.0 * _is_by_agent(point) + 0.5 * age
+    question = -3.0 if said.rstrip().endswith(("?", "？")) else 0.0
+    return central + decided + _detail(said) + question - 2.0 * _is_by_agent(point) + 0.5 * age
 
 
 def notes_in(content: str) -> list[Noted]:
@@ -228,5 +307,5 @@ def notes_in(content: str) -> list[Noted]:
 
 
 def _importance(sentence: str, base: float) -> float:
-    specific = min(len(_SPECIFIC.findall(sentence)), 4) * 0.03
+    specific = min(len(_NUMBER.findall(sentence)) + len(_NAME.findall(sentence)), 4) * 0.03
     return round(min(1.0, base + specific + (0.15 if _DEADLINE.search(sentence) else 0.0)), 3)

@@ -2,8 +2,10 @@
 
 Two things move it. When its messages exceed the limit, the oldest leave until 40 % of it are free again, so that the
 beginning of the prompt rarely changes. And when a turn reports that the model's context was more than 80 % full, the
-window is compressed: the active tail shrinks from 20 messages to 4, and a new epoch begins. Within an epoch the tail
-only grows at its end, so that a prompt cache keeps its prefix.
+window is compressed: the active tail shrinks from 20 messages to 4, and a new epoch begins.
+
+A `stable` context shows a tail that only grows at its end, so that a prompt cache keeps its prefix. The session knows
+where that tail begins. It grows from 20 messages to 40 and then begins again with the last 20; a compression makes it 4.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from uuid import UUID
 
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import Scope, SessionId, optional_choice
-from recordari.core.items import Trust, least_trusted
+from recordari.core.items import Kind, Trust, least_trusted
 from recordari.core.tokens import MESSAGE_OVERHEAD, cut_to_tokens, message_tokens
 from recordari.errors import InvalidInput
 from recordari.sessions.rules.sessions import Fold, Session
@@ -27,6 +29,9 @@ FREED = 0.4  # the part of the limit that is free after messages have left
 COMPRESS_ABOVE = 0.8  # W5
 TAIL = 20  # W5
 COMPRESSED_TAIL = 4  # W5
+LONGEST_TAIL = 40  # messages of a tail that only grows
+AMPLE_TAIL = 2_800  # tokens that the smallest usual context shows of a tail
+LINE_TOKENS = 80  # around a message in a context
 SUMMARY_EVERY = 5  # W3
 HINT = (
     "This conversation was shortened: earlier messages are not shown here. Before you answer anything that rests on "
@@ -96,6 +101,8 @@ class Message:
     summary_id: UUID | None = None
     """The lasting summary that covers it, once it has left the window."""
     trust: Trust = Trust.USER
+    kind: Kind = Kind.CHAT_MESSAGE
+    """`tool_output` for a message of the role `tool`, else `chat_message`."""
     metadata: dict[str, Any] = field(default_factory=dict)
     """The caller's metadata, and the server's own."""
 
@@ -121,11 +128,14 @@ class WindowState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The messages in the window, oldest first; `active` is their tail, which belongs in the prompt."""
+    """The messages in the window, oldest first; after a compression only the tail that is left."""
+
+    __pydantic_config__ = DESCRIBED
 
     state: WindowState
     messages: tuple[Message, ...]
     active: tuple[Message, ...]
+    """The tail that belongs in the prompt: 20 messages, and after a compression 4 and those that follow."""
 
 
 def role_of(trust: str, metadata: dict[str, Any]) -> MessageRole:
@@ -172,8 +182,35 @@ def slid_to(tokens: Sequence[tuple[int, int]], limit: int) -> tuple[int, int]:
 
 
 def compresses(session: Session, *, prompt_tokens: int, model_tokens: int, last: int) -> bool:
-    """Whether a turn's usage begins a new epoch; a repeated report for the same messages does not."""
-    return prompt_tokens > COMPRESS_ABOVE * model_tokens and (session.epoch_to is None or last > session.epoch_to)
+    """Whether a turn's usage begins a new epoch: when it rises above 80 %, not with each report that is still above.
+
+    `session` has the report before. If usage never falls, the next epoch begins when the tail is long again.
+    """
+    most = COMPRESS_ABOVE * model_tokens
+    if prompt_tokens <= most or (session.epoch_to is not None and last <= session.epoch_to):
+        return False
+    was_above = session.epoch > 0 and session.prompt_tokens is not None and session.prompt_tokens > most
+    return not was_above or last - (session.epoch_from or 1) + 1 >= TAIL
+
+
+def tail_must_move(session: Session) -> bool:
+    """Whether the stable tail has become too long, or begins before the window."""
+    return session.messages - session.tail_before > LONGEST_TAIL or (session.epoch_from or 1) < session.window_from
+
+
+def with_tail(session: Session, tokens: Sequence[tuple[int, int]], *, length: int, compressed: bool) -> Session:
+    """The session with a tail of its last messages; `tokens` are the positions from the old tail on, with their tokens.
+
+    If a context may have moved the old tail to keep its budget, the count goes past all those moves.
+    """
+    tail = [position for position, _ in tokens if position >= session.window_from][-length:]
+    moved = len(tokens) if sum(size + LINE_TOKENS for _, size in tokens) > AMPLE_TAIL else 0
+    return replace(
+        session,
+        epoch_from=tail[0] if tail else session.window_from,
+        tail_before=max(0, session.messages - len(tail)),
+        tail_moves=session.tail_moves + moved + (not compressed),
+    )
 
 
 def state_of(session: Session, *, limit: int) -> WindowState:
@@ -199,12 +236,14 @@ def window_of(session: Session, messages: Sequence[Message], *, limit: int) -> W
             break
         newest.append(fitting)
         total += fitting.tokens
-    shown, first = newest[::-1], session.epoch_from
-    state = state_of(session, limit=limit)
+    shown, state = newest[::-1], state_of(session, limit=limit)
+    if state.compressed:
+        shown = [each for each in shown if each.position >= (session.epoch_from or 1)]
+    tokens = sum(each.tokens for each in shown)
     return Window(
-        state=replace(state, first=shown[0].position if shown else state.first, tokens=total),
+        state=replace(state, first=shown[0].position if shown else state.first, tokens=tokens),
         messages=tuple(shown),
-        active=tuple(shown[-TAIL:] if first is None else (each for each in shown if each.position >= first)),
+        active=tuple(shown if state.compressed else shown[-TAIL:]),
     )
 
 

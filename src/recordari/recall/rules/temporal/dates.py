@@ -47,7 +47,8 @@ def _numeric_date(phrase: Match) -> Period:
     r"(?<![MEm])h?(?P<d>[dOo2])(?P<u>U(?=f))?[-/f](?P<m>m)(?:[-/,.fi]?(?P<y>y)|f(?P<yy>d))?",
     r"h?(?P<d>[dOoc])(?P<m>[MEm])[-/,.fi]?(?P<y>y)",
     r"(?P<d>[dO])(?P<m>m)(?=[-.,Q&bJK]|$)",
-    r"(?P<m>[MEm])[-/.]?h?(?P<d>[dO])(?![uU/%]|xU)(?:[-/,fi]?(?P<y>y))?",
+    r"(?P<m>[MEm])[-/.]?h?(?P<d>O)(?![uU/%])(?:[-/,fi]?(?P<y>y))?",
+    r"(?P<m>[MEm])[-/.]?h?(?P<d>d)(?![uU/%]|xU)(?:[-/,fi]?(?P<y>y))?",
     r"(?P<m>[ME])h?(?P<d>[o2])(?:[,fi]?(?P<y>y))?",
     r"(?P<m>m)h?(?P<d>[o2])(?=[-.,QJ&by]|$)(?:[,fi]?(?P<y>y))?",
 )
@@ -66,6 +67,11 @@ def _day_in_year(phrase: Match, month: int, number: int) -> Period | None:
     if phrase.has("y"):
         return day(date(phrase.number("y"), month, number))
     return yearly_day(phrase.clock.today, phrase.clock.prefer, month, number)
+
+
+@RULES.add("1", r"(?P<y>y)(?P<m>d)(?P<d>d)(?![uU/%-])")
+def _spaced_date(phrase: Match) -> Period:
+    return day(date(phrase.number("y"), phrase.number("m"), phrase.number("d")))
 
 
 @RULES.add("1", r"(?P<k>k),?(?P<y>y)", r"(?<=[tIJBFGK])(?P<k>k)", *(2 * (r"(?<=1[,b])(?P<k>k)",)))

@@ -7,8 +7,8 @@ from recordari.recall.rules.temporal.language import Language, order
 _POSTPOSITIONS: Final = order(
     (r"(?P<span>[acdn~][Uu])B", "span ago"),  # "三天前", "3日前"
     (r"(?P<year>y)(?P<nth>[oO2])(?P<unit>U)", "nth unit of year"),  # "2025年第三季度"
-    (r"(?P<year>[LNH]U)(?P<month>[MS])(?!d)", "month of year"),  # "去年8月"
-    (r"(?P<when>(?:D|y?Md|y?M|y|[LNH]?U?W|[LNH]U|R))(?P<bound>[BFIJ])", "bound when"),  # "5月10日之前"
+    (r"(?P<year>[LNH]U)(?P<month>[MS])(?![dO])", "month of year"),  # "去年8月"
+    (r"(?P<when>(?:D|y?M[dO]|y?M|y|[LNH]?U?W|[LNH]U|R))(?P<bound>[BFIJ])", "bound when"),  # "5月10日之前"
 )
 
 CHINESE: Final = Language(
@@ -125,8 +125,8 @@ JAPANESE: Final = Language(
 冬 = winter
 週末 = weekend
 前, 以前, より前, の前 = before
-後, 以降, の後 = after
-以来, から = since
+後, の後 = after
+以来, 以降, から = since
 まで = until
 と = and
 数, 何 = few

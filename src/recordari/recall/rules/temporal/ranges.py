@@ -173,9 +173,24 @@ def _to_date(phrase: Match) -> Period | None:
     return _through(phrase.period("a"), day(phrase.clock.today)) if phrase.text("date") == "date" else None
 
 
-@RULES.add("3", r"(?P<x>[13])(?:[&b][Fr](?=[.,]|$)|l)")
-def _and_later(phrase: Match) -> Period:
+@RULES.add("3", r"(?P<x>[13])(?:[&b](?:[Fr]|(?P<more>x))(?=[.,]|$)|l)")
+def _and_later(phrase: Match) -> Period | None:
+    if phrase.has("more") and phrase.text("more") not in ("greater", "newer"):
+        return None
     return _from(phrase.period("x"))
+
+
+@RULES.add("3", r"(?P<how>[xe])\?h?(?P<x>[13])")
+def _compared(phrase: Match) -> Period | None:
+    """ "Greater than 2015", "older than last week"."""
+    whole = phrase.period("x")
+    match phrase.text("how"):
+        case "greater" | "newer":
+            return period(whole.end, None)
+        case "less" | "older" | "earlier":
+            return period(None, whole.start)
+        case _:
+            return None
 
 
 @RULES.add("3", r"(?P<how>[IBFJ])[tpi]?h?(?P<x>[134])", r"(?P<how>r\?)h?(?P<x>[134])")

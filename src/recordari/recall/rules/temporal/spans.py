@@ -203,9 +203,9 @@ def _unit_beside(phrase: Match) -> Period | None:
     return days(after, shift(after, 1, unit))
 
 
-@RULES.add("3", rf"{_SPAN}(?P<how>I)t?(?P<day>1)")
+@RULES.add("3", rf"{_SPAN}(?P<how>I)t?(?P<day>1)", rf"(?P<how>x){_SPAN}G(?P<day>1)")
 def _span_starting(phrase: Match) -> Period | None:
-    if phrase.text("how") == "since":
+    if phrase.text("how") not in ("starting", "beginning", "for"):
         return None
     first = phrase.days("day")[0]
     return days(first, _move(first, phrase.words("span"), 1))

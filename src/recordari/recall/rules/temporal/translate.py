@@ -10,15 +10,16 @@ from recordari.recall.rules.temporal.east_asian import CHINESE, JAPANESE
 from recordari.recall.rules.temporal.germanic import DUTCH, GERMAN
 from recordari.recall.rules.temporal.language import LONGEST_PHRASE, Language, Order, fold
 from recordari.recall.rules.temporal.romance import FRENCH, ITALIAN, PORTUGUESE, SPANISH
-from recordari.recall.rules.temporal.words import SCANNER, Word, coded, join_numbers, scan
+from recordari.recall.rules.temporal.words import SCANNER, VOCABULARY, Word, coded, join_numbers, scan
 
 _SPACED: Final = (GERMAN, DUTCH, FRENCH, SPANISH, PORTUGUESE, ITALIAN)
 _ENGLISH: Final = frozenset(
     """the a an of and is was were are who what which where when how did do does we i you my our your with
         for from on in at to not he she they it that this there has have had about all any been be by me his
         her their its as if or but so then last next ago yesterday today tomorrow since before after between
-        until day days week weeks month months year years""".split()
-)
+        until am will would can could should may might let go get got show please some no yes up out off more
+        most just than who why""".split()
+) | frozenset(VOCABULARY)
 _KANA: Final = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
 _HAN: Final = re.compile("[\u4e00-\u9fff]")
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
@@ -175,7 +176,7 @@ def _shaped(shape: re.Match[str]) -> Iterator[Word]:
     elif "month" in found:
         yield Word(code="M", value=_numeral(found["month"]), start=start, end=end)
         if "day" in found:
-            yield Word(code="d", value=_numeral(found["day"]), start=start, end=end)
+            yield Word(code="O", value=_numeral(found["day"]), start=start, end=end)
     elif "weekday" in found or "youbi" in found:
         names, name = (
             ("一二三四五六日", found["weekday"].replace("天", "日"))

@@ -151,7 +151,7 @@ def _vocabulary() -> dict[str, tuple[str, Value]]:
     return words
 
 
-_WORDS: Final = _vocabulary()
+VOCABULARY: Final = _vocabulary()
 
 # Feast days of several words are one token.
 _HOLIDAY_PHRASES: Final = {
@@ -251,7 +251,7 @@ def coded(match: re.Match[str]) -> tuple[str, Value]:
     kind, text = str(match.lastgroup), match.group()
     if kind == "word":
         text = text.removesuffix("'s")  # "today's", "this week's"
-        return _WORDS.get(text, ("x", text))
+        return VOCABULARY.get(text, ("x", text))
     if kind == "mark":
         return _MARKS.get(text, "."), text
     if kind in ("money", "serial"):

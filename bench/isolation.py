@@ -1,0 +1,471 @@
+"""Attack the walls between tenants and between users: every REST operation, every MCP tool and the feed, at random.
+
+    python bench/isolation.py --requests 100000 --seed 1
+
+Two tenants have users with the same names, each with a key of their own and with texts and ids that contain a mark of
+theirs. A third tenant's administrator does whatever the API allows. Requests are drawn from the OpenAPI document and
+from the tools' schemas, with ids of the sender, of others, and of nobody. Counted are
+
+* answers with a text or an id of somebody else,
+* ids of others that answer unlike ids that do not exist,
+* answers of 5xx,
+* things of the two users who send nothing (Sam in each tenant) that changed.
+
+Ends with 1 if there is any. The same seed draws the same requests, as far as the answers are the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from drawing import STREAM, Drawing, Operation, Request, operations_of, tools_of
+from recordari.config import Settings
+from recordari.doors.mcp.profiles import PROFILES
+from senders import AGENTS, COMMON, UUIDS, Sender, a_nonce, belongings, lookalike, make_senders, readings
+
+SILENT = "sam"
+ACTING = ("Recordari-Agent", "Recordari-Session", "Recordari-Run")
+MCP_HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+TIMES = re.compile(r"\d{4}-\d\d-\d\d(?:T[\d:.]+(?:Z|[+-][\d:]+)?)?")
+FLOATS = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
+NONCES = re.compile(r"\bn[a-z]{8}n\b")
+CHOSEN = re.compile(r"\b[km][a-z0-9]{9}-[a-z_]+-\d+\b")
+CURSORS = re.compile(r'"next_cursor":"[^"]*"')
+WHOLE_TENANT = {
+    *("sweep", "decay", "set_retention_policy", "set_privacy_policy", "update_tenant", "start_erasing_user"),
+    *("mem0_delete_all", "mem0_delete_entity", "import_items", "import_export", "start_reembed", "enqueue_job"),
+    *("accept_proposal", "delete_agent", "review_memory"),
+}
+"""What an administrator rightly does to all users of the tenant: left to the tenant that has nothing to lose."""
+MORE_TRIES = 2
+SHOWN = 10
+"""Findings of each sort that are printed whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    status: int
+    text: str
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def is_fault(self) -> bool:
+        return self.status >= 500 or '"code":-32603' in self.text or '"text":"internal' in self.text
+
+    def shape(self, *sent: str) -> tuple[int, str]:
+        """The answer without what differs between two equal ones: ids, times, nonces."""
+        text = self.text
+        for one in sent:
+            text = text.replace(one, "<id>")
+        for pattern in (UUIDS, CHOSEN, TIMES, FLOATS, NONCES, CURSORS):
+            text = pattern.sub("<>", text)
+        return self.status, text
+
+
+@dataclass
+class Findings:
+    """What was counted."""
+
+    requests: int = 0
+    statuses: Counter[int] = field(default_factory=Counter)
+    asked: Counter[str] = field(default_factory=Counter)
+    succeeded: Counter[str] = field(default_factory=Counter)
+    compared: int = 0
+    waits: int = 0
+    wrong: dict[str, list[str]] = field(
+        default_factory=lambda: {"foreign text": [], "foreign id": [], "unlike missing": [], "5xx": [], "changed": []}
+    )
+
+    def add(self, kind: str, sender: Sender, request: Request, said: str) -> None:
+        who = f"{sender.tenant}/{sender.name}"
+        found = f"request {self.requests}: {who} {request}\n      {said[:1500]}"
+        self.wrong[kind].append(found)
+        if len(self.wrong[kind]) <= SHOWN:
+            print(f"{kind}: {found}", flush=True)
+
+
+class Attack:
+    """The campaign against one server."""
+
+    def __init__(self, client: httpx2.AsyncClient, senders: list[Sender], operations: Sequence[Operation]) -> None:
+        self._client = client
+        self._senders = senders
+        self._operations = operations
+        self._owners: dict[str, Sender] = {}
+        self._tenants: dict[str, str] = {}
+        self._shared: dict[str, set[str]] = {}
+        self._words = re.compile("|".join({one.word for one in senders} | {one.common_word for one in senders}))
+        self._marks = re.compile(rf"(?:{'|'.join(one.mark for one in senders)})(?:-[a-z_]+-\d+)?")
+        self.findings = Findings()
+        for sender in senders:
+            sender.others = [other for other in senders if other.is_foreign_to(sender)]
+            sender.seen = [other for other in senders if not other.is_foreign_to(sender)]
+
+    async def run(self, requests: int) -> None:
+        """Send until that many were sent; in each round every sender who is not silent sends one."""
+        active = [sender for sender in self._senders if sender.name != SILENT]
+        told = 0
+        while self.findings.requests < requests:
+            await asyncio.gather(*(self._step(sender) for sender in active))
+            if self.findings.requests - told >= 5_000:
+                told = self.findings.requests
+                wrong = {kind: len(found) for kind, found in self.findings.wrong.items()}
+                print(f"{told:7} requests, {wrong}", flush=True)
+
+    async def _step(self, sender: Sender) -> None:
+        operation = self._an_operation(sender)
+        sender.foreign = set()
+        sender.keeps_own = sender.is_admin and not sender.is_free and not operation.reads_only
+        headers = self._headers(sender, operation)
+        drawing = Drawing(sender.draw, sender)
+        request = drawing.request(operation, headers, is_shared=sender.user is None or sender.is_admin)
+        foreign = {one for one in sender.foreign if one in str(request)}
+        answer = await self.send(sender, request)
+        if foreign and not answer.is_fault:
+            await self._compare(sender, request, foreign, answer)
+        if answer.is_success and not request.reads_only:
+            sender.taken |= {one for one in foreign if not UUIDS.fullmatch(one)}
+
+    def _an_operation(self, sender: Sender) -> Operation:
+        while True:
+            operation = sender.draw.choice(self._operations)
+            if sender.is_admin and not sender.is_free and operation.name in WHOLE_TENANT:
+                continue
+            if sender.refusals[operation.name] < 10 or sender.draw.random() < 0.1:
+                return operation
+
+    def _headers(self, sender: Sender, operation: Operation) -> dict[str, str]:
+        headers = dict(MCP_HEADERS) if operation.path.startswith("/mcp") else {}
+        for name in ACTING:
+            if sender.draw.random() < (0.7 if name == ACTING[0] else 0.3):
+                noun = name.removeprefix("Recordari-").lower()
+                value = (
+                    sender.draw.choice(AGENTS) if noun == "agent" else sender.an_id(sender.draw, noun, is_uuid=False)
+                )
+                headers[name] = value
+        if sender.user is not None and (not sender.is_bound or sender.draw.random() < 0.5):
+            headers["Recordari-User"] = sender.user
+        if operation.method == "POST" and sender.draw.random() < 0.1:
+            headers["Idempotency-Key"] = sender.an_id(sender.draw, "answer", is_uuid=False)
+        return headers
+
+    async def send(self, sender: Sender, request: Request) -> Answer:
+        """Send, look at the answer, and learn its ids."""
+        headers = {**request.headers, "Authorization": f"Bearer {sender.key}"}
+        body = None if request.body is None else request.body.encode()
+        if request.headers.get("Accept") == STREAM:
+            answer = await self._listen(request, headers)
+        else:
+            response = await self._asked(request, headers, body)
+            said = "\n".join(f"{name}: {value}" for name, value in response.headers.items() if name == "location")
+            answer = Answer(status=response.status_code, text=response.text + said)
+        findings = self.findings
+        findings.requests += 1
+        findings.statuses[answer.status] += 1
+        findings.asked[request.operation] += 1
+        if answer.is_success and '"isError":true' not in answer.text:
+            findings.succeeded[request.operation] += 1
+        sender.refusals[request.operation] += answer.status in {401, 403}
+        self._look(sender, request, answer)
+        self._learn(sender, request, answer)
+        return answer
+
+    async def _asked(self, request: Request, headers: dict[str, str], body: bytes | None) -> httpx2.Response:
+        """The answer; a server that is at capacity is asked again."""
+        while True:
+            response = await self._client.request(request.method, request.path, headers=headers, content=body)
+            if response.status_code != 503 or '"overloaded"' not in response.text:
+                return response
+            self.findings.waits += 1
+            await asyncio.sleep(float(response.headers["retry-after"]))
+
+    async def _listen(self, request: Request, headers: dict[str, str]) -> Answer:
+        """What a stream says in its first moments."""
+        async with self._client.stream(request.method, request.path, headers=headers) as response:
+            heard = b""
+            try:
+                async with asyncio.timeout(0.5):
+                    async for part in response.aiter_bytes():
+                        heard += part
+            except TimeoutError:
+                pass
+            return Answer(status=response.status_code, text=heard.decode(errors="replace"))
+
+    def _look(self, sender: Sender, request: Request, answer: Answer) -> None:
+        sent = str(request)
+        ids = {*self._marks.findall(sent), *UUIDS.findall(sent)}
+        sender.sent |= ids
+        if request.is_shared:  # who shares a text shows the session and the user that it comes from
+            self._shared.setdefault(sender.tenant, set()).update(ids)
+        if answer.is_fault:
+            self.findings.add("5xx", sender, request, f"{answer.status} {answer.text}")
+        for other in sender.others:
+            words = {other.word} if other.tenant == sender.tenant else {other.word, other.common_word}
+            for word in words:
+                if word in answer.text:
+                    self.findings.add("foreign text", sender, request, _around(word, answer.text))
+        shared = self._shared.get(sender.tenant, set())
+        for one in {*self._marks.findall(answer.text), *UUIDS.findall(answer.text)} - shared:
+            owner, tenant = self._owner(one), self._tenants.get(one, sender.tenant)
+            is_foreign = tenant != sender.tenant or (owner is not None and owner.is_foreign_to(sender))
+            if is_foreign and not any(one in other.sent for other in sender.seen):
+                self.findings.add("foreign id", sender, request, _around(one, answer.text))
+
+    def _owner(self, one: str) -> Sender | None:
+        if one[:1] == "k":
+            return next((sender for sender in self._senders if one.startswith(sender.mark)), None)
+        return self._owners.get(one)
+
+    def _learn(self, sender: Sender, request: Request, answer: Answer) -> None:
+        if not answer.is_success:
+            return
+        for number, values in enumerate(_objects(answer.text)):
+            shown = json.dumps([value for value in values.values() if not isinstance(value, (dict, list))])
+            is_own = sender.user is not None and not sender.is_admin and not request.is_shared
+            is_private = is_own and (sender.word in shown or (answer.status == 201 and number == 0))
+            for name, value in values.items():
+                if not isinstance(value, str) or not (name == "id" or name.endswith(("_id", "_key"))):
+                    continue
+                noun = "" if name == "id" else name.removeprefix("payload_")
+                if UUIDS.fullmatch(value) and value not in sender.sent:
+                    self._tenants.setdefault(value, sender.tenant)
+                    if not is_private:
+                        if sender.user is None:
+                            sender.know(noun, value)
+                        continue
+                    self._owners.setdefault(value, sender)
+                    sender.know(noun, value)
+                elif noun == "key" and is_private and value not in str(request):
+                    sender.know(noun, value)
+
+    async def _compare(self, sender: Sender, request: Request, foreign: set[str], answer: Answer) -> None:
+        """Ask the same with ids that do not exist. What differs only once has another reason."""
+        self.findings.compared += 1
+        first = answer.shape(*foreign)
+        missing = await self._ask_missing(sender, request, foreign)
+        if missing == first:
+            return
+        # What the first one made under ids of the sender must not meet the next one.
+        is_made = answer.is_success and not request.reads_only
+        own = {one for one in self._marks.findall(str(request)) if is_made and one.startswith(sender.mark)}
+        for _ in range(MORE_TRIES):
+            again = await self.send(sender, self._renewed(sender, request, _others(sender, own)))
+            request = self._renewed(sender, request, _others(sender, own))
+            if again.shape(*foreign) != first or await self._ask_missing(sender, request, foreign) != missing:
+                return
+        self.findings.add("unlike missing", sender, request, f"{first}\n      {missing}")
+
+    async def _ask_missing(self, sender: Sender, request: Request, foreign: set[str]) -> tuple[int, str]:
+        changes = _others(sender, foreign)
+        answer = await self.send(sender, self._renewed(sender, request, changes))
+        return answer.shape(*changes.values(), *foreign)
+
+    def _renewed(self, sender: Sender, request: Request, changes: dict[str, str]) -> Request:
+        nonces = {one: a_nonce(sender.draw) for one in sorted(set(NONCES.findall(str(request))))}
+        renewed = request.replaced({**nonces, **changes})
+        if "Idempotency-Key" in renewed.headers:
+            renewed.headers["Idempotency-Key"] = lookalike(sender.draw, "k-answer-1")
+        return renewed
+
+
+def _others(sender: Sender, ids: set[str]) -> dict[str, str]:
+    return {one: lookalike(sender.draw, one) for one in sorted(ids, key=lambda one: (-len(one), one))}
+
+
+def _around(found: str, text: str) -> str:
+    at = text.find(found)
+    return f"{found}: … {text[max(0, at - 400) : at + 200]} …"
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """Every JSON object in a text, also those inside others and in the texts of tools."""
+    for line in (text, *text.splitlines()):
+        try:
+            waiting = [json.loads(line.removeprefix("data: "))]
+        except ValueError:
+            continue
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, dict):
+                yield value
+                waiting += value.values()
+            elif isinstance(value, list):
+                waiting += value
+        return
+
+
+async def furnish(attack: Attack, sender: Sender) -> None:
+    acting = {"Recordari-Agent": "helper", "Recordari-User": str(sender.user)}
+    for method, path, body in belongings(sender):
+        headers = {**acting, "Content-Type": "application/json"}
+        request = Request(operation="furnish", method=method, path=path, headers=headers, body=json.dumps(body))
+        answer = await attack.send(sender, request)
+        if not answer.is_success:
+            sys.exit(f"{request}: {answer}")
+    for noun in ("session", "run", "message", "episode"):
+        sender.know(noun, f"{sender.mark}-{noun}-1")
+    for key in ("draft", "pilau"):
+        sender.know("key", key)
+    await look_after(attack, sender)
+
+
+async def furnish_tenant(attack: Attack, sender: Sender) -> None:
+    """What an administrator makes, whose ids others try."""
+    text, ends = sender.common_word, "application/octet-stream"
+    things: list[tuple[str, str, Any]] = [
+        *(("PUT", f"/v1/agents/{agent}", {"core": text}) for agent in AGENTS),
+        ("PUT", f"/v1/users/{sender.mark}", {"display_name": text}),
+        ("POST", "/v1/sources", {"name": text, "description": text}),
+        ("POST", f"/v1/documents?name={text}.md&source={text}", f"{text} opens at nine."),
+        ("PUT", "/v1/workflows", {"name": text, "spec": {"of": text}, "agent_type": "helper", "task_type": "reply"}),
+        ("POST", "/v1/reports/daily_brief", {}),
+        ("POST", "/v1/jobs", {"job": "measure_usage"}),
+        ("POST", "/v1/keys", {"name": text}),
+    ]
+    for method, path, body in things:
+        is_text = isinstance(body, str)
+        request = Request(
+            operation="furnish",
+            method=method,
+            path=path,
+            headers={"Content-Type": ends if is_text else "application/json"},
+            body=body if is_text else json.dumps(body),
+            is_shared=True,
+        )
+        answer = await attack.send(sender, request)
+        if not answer.is_success:
+            sys.exit(f"{request}: {answer}")
+
+
+async def look_after(attack: Attack, sender: Sender) -> None:
+    """Read all things of a user, who must still have them."""
+    acting = {"Recordari-Agent": "helper", "Recordari-User": str(sender.user), "Recordari-Session": COMMON[0]}
+    for path in readings(sender):
+        request = Request(operation="furnish", method="GET", path=path, headers=acting)
+        answer = await attack.send(sender, request)
+        if not answer.is_success or sender.word not in answer.text:
+            attack.findings.add("changed", sender, request, f"{answer.status} {answer.text}")
+
+
+async def known_operations(client: httpx2.AsyncClient, key: str) -> list[Operation]:
+    """What the server says of itself."""
+    operations = list(operations_of((await client.get("/openapi.json")).json()))
+    headers = {**MCP_HEADERS, "Authorization": f"Bearer {key}"}
+    for profile in PROFILES:
+        path = "/mcp" if profile == "default" else f"/mcp/{profile}"
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+        answer = await client.post(path, json=asked, headers=headers)
+        operations += tools_of(path, answer.json()["result"])
+    return operations
+
+
+@asynccontextmanager
+async def serving(folder: Path) -> AsyncIterator[tuple[Settings, str]]:
+    """A server with its worker on a database of its own."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    settings = Settings(home=folder / "home", embedding_profile="fast")
+    environment = {
+        **os.environ,
+        "RECORDARI_HOME": str(settings.home),
+        "RECORDARI_PORT": str(port),
+        "RECORDARI_EMBEDDING_PROFILE": "fast",
+        "RECORDARI_RATE_LIMIT": "",
+        "RECORDARI_LOG_LEVEL": "error",
+        "RECORDARI_REQUEST_TIMEOUT": "120",
+    }
+    with (folder / "server.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "recordari", "serve"], env=environment, stdout=log, stderr=log
+        )
+    try:
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=5) as client:
+            for _ in range(1200):
+                if process.poll() is not None:
+                    sys.exit((folder / "server.log").read_text())
+                try:
+                    if (await client.get("/readyz")).status_code == 200:
+                        break
+                except httpx2.TransportError:
+                    pass
+                await asyncio.sleep(0.1)
+        yield settings, f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def report(findings: Findings, operations: Sequence[Operation], seconds: float) -> bool:
+    """Print the figures; True if nothing is wrong."""
+    names = {operation.name for operation in operations}
+    never = sorted(names - set(findings.succeeded))
+    print(
+        f"{findings.requests} requests in {seconds:.0f} s, {findings.waits} sent again because the server was at capacity"
+    )
+    print(f"answers {dict(sorted(findings.statuses.items()))}")
+    print(
+        f"{len(names & set(findings.asked))} of {len(names)} operations asked, {len(names) - len(never)} with success"
+    )
+    print(f"never with success: {', '.join(never) or 'none'}")
+    print(f"{findings.compared} requests with ids of others, each compared with ids that do not exist")
+    for kind, found in findings.wrong.items():
+        print(f"{kind}: {len(found)}")
+    return not any(findings.wrong.values())
+
+
+async def campaign(requests: int, seed: int, folder: Path) -> bool:
+    async with serving(folder) as (settings, address):
+        senders = await make_senders(settings, seed)
+        async with httpx2.AsyncClient(base_url=address, timeout=150) as client:
+            operations = await known_operations(client, senders[0].key)
+            attack = Attack(client, senders, operations)
+            for sender in senders:
+                if sender.is_admin:
+                    await furnish_tenant(attack, sender)
+                elif sender.user is not None:
+                    await furnish(attack, sender)
+            started = time.monotonic()
+            await attack.run(requests)
+            for sender in senders:
+                if sender.name == SILENT:
+                    await look_after(attack, sender)
+            return report(attack.findings, operations, time.monotonic() - started)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--requests", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="recordari-isolation-"))
+    folder.chmod(0o755)  # an unprivileged user runs the database when we are root
+    held = asyncio.run(campaign(given.requests, given.seed, folder))
+    if not held:
+        sys.exit(f"something got through; repeat with --seed {given.seed}; the log is {folder / 'server.log'}")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

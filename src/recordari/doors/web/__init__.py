@@ -1,0 +1,1 @@
+"""The dashboard: serves the built page, and signs browsers in and out."""

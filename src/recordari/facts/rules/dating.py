@@ -1,0 +1,65 @@
+"""When: words such as "tomorrow" and "on Friday" get the date they mean, and a day of a month its year."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from recordari.facts.rules.grammar import words_of
+from recordari.facts.rules.spoken import Speech
+from recordari.recall.rules.temporal.times import TimeExpression, find_times
+
+_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+_SINCE = re.compile(r"\b(?:since|seit|depuis|desde|dal|dalla|sinds)\b", re.IGNORECASE)
+NEAR = 14
+# Behind these a weekday is a habit.
+_HABIT = re.compile(
+    r"(?:every|each|jeden|jeder|le|les|chaque|los|cada|todos os|todas as|às|aos|il|la|ogni|elke|iedere)\s$",
+    re.IGNORECASE,
+)
+_WITH_DE = frozenset({"es", "pt"})
+LONG = timedelta(days=27)
+LONGER = timedelta(days=32)
+YEAR = timedelta(days=360)
+
+
+def dated(text: str, *, at: datetime, speech: Speech, is_past: bool) -> str:
+    """The text with the dates that its words mean, seen from the time it was said."""
+    pieces, done = [], 0
+    is_habit = speech.has("always", text)
+    past = find_times(text, now=at, zone=UTC, prefer="past")
+    future = find_times(text, now=at, zone=UTC, prefer="future")
+    for before, after in zip(past, future, strict=False):
+        is_since = _SINCE.search(text[max(before.start_index - NEAR, 0) : before.end_index]) is not None
+        found = before if is_past or is_since else after
+        date = _written(found, text[done : found.start_index], speech, is_habit=is_habit)
+        if date is None:
+            continue
+        pieces.append(text[done : found.end_index] + date)
+        done = found.end_index
+    return "".join([*pieces, text[done:]])
+
+
+def _written(found: TimeExpression, before: str, speech: Speech, *, is_habit: bool) -> str | None:
+    """What to add behind the words; None where they say it all, or no day, month or year is meant."""
+    start, end = found.interval.start, found.interval.end
+    if _YEAR.search(found.text) or (start is None and end is None):
+        return None
+    months = list(words_of(speech.code).values["months"])
+    de = " de" if speech.code in _WITH_DE else ""
+    if any(name in found.text.casefold() for name in months):
+        moment = start or end
+        return f"{de} {moment.year}" if moment is not None else None
+    if start is None or end is None or start.hour or end.hour or end - start < timedelta(days=1):
+        return None
+    if is_habit or _HABIT.search(before) or found.text.endswith(("s", "th", "st", "nd", "rd")):
+        return None
+    month = months[start.month - 1]
+    month = month.capitalize() if speech.code in {"en", "de"} else month
+    length = end - start
+    if length == timedelta(days=1):
+        dot = "." if speech.code == "de" else ""
+        return f" ({start.day}{dot}{de} {month}{de} {start.year})"
+    if LONG < length < LONGER and start.day == 1:
+        return f" ({month}{de} {start.year})"
+    return f" ({start.year})" if length > YEAR and start.day == 1 else None

@@ -1,0 +1,271 @@
+"""Whether a clause is worth keeping, and as what: a wish to the agent, a decision, something found out, a preference, a state.
+
+Kept is what will still hold in a month and is the speaker's own: states and habits of the speaker, of people and things
+that belong to them, changes that leave a state, dates to come. Not kept: questions, requests of the moment, what is supposed,
+hoped or hearsay, moods, and events that leave nothing behind.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from recordari.core.text import STOP_WORDS
+from recordari.facts.rules.clauses import Clause
+from recordari.facts.rules.spoken import Speech, speech_of
+
+FEWEST_WORDS = 3
+NEAR = 24
+FAR = 48
+"""Characters before a subject that is still the subject of the clause: "On Sundays, after the market, I"."""
+_NUMBER = re.compile(r"\d")
+_NAME = re.compile(r"(?<=[\w,;'] )[A-ZÀ-ÖØ-Þ][\w'-]{1,40}")
+_STARTS_WITH_NAME = re.compile(r"[A-ZÀ-ÖØ-Þ][\w-]{1,40}(?:\s[A-ZÀ-ÖØ-Þ][\w-]{1,40}){0,2}\s")
+_PAST_ENDING = re.compile(r"^\w{2,30}ed$")
+_WORD = re.compile(r"[\w'-]+")
+_VERB_ENDING = re.compile(r"\w{2,30}(?:s|ed)$")
+_FILLERS = STOP_WORDS | {"too", "well", "same", "either", "also", "not", "there", "here", "yes", "no"}
+
+
+class Category(StrEnum):
+    PERSONAL = "personal"
+    WORKFLOW = "workflow"
+    PREFERENCE = "preference"
+    DECISION = "decision"
+    LEARNING = "learning"
+
+
+class Form(StrEnum):
+    STATEMENT = "statement"
+    WISH = "wish"
+    CALLED = "called"
+
+
+class Subject(StrEnum):
+    """Whom a clause is about."""
+
+    ME = "me"
+    WE = "we"
+    KIN = "kin"
+    MINE = "mine"
+    PERSON = "person"
+    IT = "it"
+    NAME = "name"
+    THING = "thing"
+    YOU = "you"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worth:
+    category: Category
+    confidence: float
+    form: Form = Form.STATEMENT
+
+
+def worth_of(clause: Clause, speech: Speech) -> Worth | None:
+    """As what a clause is kept; None where it is not."""
+    text = clause.text
+    if not _says_something(text, speech):
+        return None
+    if speech.has("callme", text) and not clause.is_question:
+        return Worth(category=Category.PREFERENCE, confidence=0.9, form=Form.CALLED)
+    if _is_request(clause, speech):
+        return _wish(text, speech)
+    if speech.starts("idle", text) and not speech.has("like", text):
+        return None
+    if clause.is_question or (clause.is_conditional and not _is_rule(text, speech)) or speech.has("would", text):
+        return None
+    if _is_decision(text, speech):
+        return Worth(category=Category.DECISION, confidence=0.8)
+    if speech.has("learn", text) and not speech.has("would", text):
+        return Worth(category=Category.LEARNING, confidence=0.75)
+    if clause.is_conditional:
+        return Worth(category=Category.LEARNING, confidence=0.6)
+    if speech.has("maybe", text):
+        return None
+    if subject_of(text, speech) is Subject.THING and speech.has("causal", text) and speech.has("verb", text):
+        return Worth(category=Category.LEARNING, confidence=0.6)
+    return _stated(text, speech)
+
+
+def is_statement(clause: Clause, speech: Speech) -> bool:
+    """Whether a clause says that something is so, be it lasting or not."""
+    text = clause.text
+    if clause.is_question or clause.is_conditional or _is_request(clause, speech) or not _says_something(text, speech):
+        return False
+    if any(speech.has(name, text) for name in ("mood", "would", "maybe")):
+        return False
+    return speech.has("verb", text) or any(_VERB_ENDING.match(word) for word in _WORD.findall(text)[1:])
+
+
+def _says_something(text: str, speech: Speech) -> bool:
+    """Not "I have!" or "Me too"."""
+    fewest = FEWEST_WORDS - (speech.starts("me", text) and speech.code == "en")
+    words = speech.words(text)
+    filled = [word for word in words if word.text not in _FILLERS and not speech.has("me", word.text)]
+    return (len(words) >= fewest and any(not speech.has("verb", word.text) for word in filled)) or speech.has(
+        "callme", text
+    )
+
+
+def _is_request(clause: Clause, speech: Speech) -> bool:
+    text = clause.text
+    if speech.starts("idle", text):
+        return False
+    if clause.is_question and speech.starts("polite", text):
+        return True
+    if (standing := speech.start("standing", text)) is not None:  # "From now on, answer"
+        text = text[standing.end :].lstrip(" ,")
+    return any(speech.starts(name, text) for name in ("order", "dont", "please", "for_you"))
+
+
+def _wish(text: str, speech: Speech) -> Worth | None:
+    """A request that holds beyond this moment."""
+    is_of_this = speech.has("this", text)
+    if speech.starts("let_us", text):
+        is_settled = speech.has("decide", text) or speech.has("for_good", text)
+        return Worth(category=Category.DECISION, confidence=0.6) if is_settled else None
+    if speech.starts("for_you", text) and not any(speech.has(name, text) for name in ("order", "duty", "manner")):
+        return None  # "all your work pays off"
+    is_standing = speech.has("always", text) or speech.starts("for_you", text)
+    is_refusal = speech.starts("dont", text) and not is_of_this
+    is_manner = speech.has("manner", text) and not is_of_this and not speech.has("moment", text)
+    if is_standing or is_refusal or is_manner:
+        return Worth(category=Category.PREFERENCE, confidence=0.85 if is_standing else 0.7, form=Form.WISH)
+    return None
+
+
+def _is_decision(text: str, speech: Speech) -> bool:
+    """Something settled, or what several people are going to do."""
+    if speech.has("maybe", text) or speech.starts("sub", text):
+        return False
+    is_plan = subject_of(text, speech) is Subject.WE and speech.has("shall", text) and not speech.has("moment", text)
+    return speech.has("decide", text) or is_plan
+
+
+def _is_rule(text: str, speech: Speech) -> bool:
+    """ "If the build fails with code 9, the disk is full": no supposition, a thing that is known."""
+    return (
+        not speech.has("would", text)
+        and not speech.has("me", text)
+        and bool(_NUMBER.search(text) or _NAME.search(text))
+    )
+
+
+def subject_of(text: str, speech: Speech) -> Subject:
+    if speech.starts("you", text):
+        return Subject.YOU
+    if speech.starts("sub", text):
+        return Subject.IT  # "before we start": nothing by itself
+    mine = speech.find("my", text[:NEAR])
+    if mine is not None and not speech.has("verb", text[: mine.start]) and not speech.has("sub", text[: mine.start]):
+        head = text[mine.end : mine.end + FAR]
+        return Subject.KIN if speech.has("kin", " ".join(head.split()[:3])) else Subject.MINE
+    if speech.starts("third", text):
+        return Subject.PERSON if speech.starts("people", text) else Subject.IT
+    mine = speech.find("me", text[:FAR])
+    before = text[: mine.start] if mine is not None else ""
+    if mine is not None and not speech.has("verb", before) and not speech.has("sub", before):
+        return Subject.WE if speech.starts("we", text[mine.start :]) else Subject.ME
+    if speech.own_verb(text) is not None:
+        return Subject.ME
+    if speech.starts("kin", text):
+        return Subject.KIN
+    if speech.starts("article", text):
+        return Subject.THING
+    return Subject.NAME if _STARTS_WITH_NAME.match(text) and speech.code != "de" else Subject.THING
+
+
+def _stated(text: str, speech: Speech) -> Worth | None:
+    subject = subject_of(text, speech)
+    if subject is Subject.YOU or speech.has("mood", text):
+        return None
+    is_mine = subject in {Subject.ME, Subject.WE, Subject.KIN, Subject.MINE}
+    if (liked := speech.find("like", text)) is not None and (is_mine or subject is Subject.PERSON):
+        if speech.starts("this", text[liked.end :].lstrip()):
+            return None  # "I love these ideas"
+        return Worth(category=Category.PREFERENCE, confidence=0.8)
+    is_change, is_dated = speech.has("change", text), speech.has("dated", text)
+    is_event = is_mine and is_past(text, speech) and speech.has("occasion", text)
+    if is_event and not is_change:
+        return Worth(category=_topic(text, speech, subject), confidence=0.55)
+    if speech.has("moment", text) and not is_change and not is_dated:
+        return None
+    if subject is Subject.IT:
+        return None
+    if subject in {Subject.THING, Subject.NAME}:
+        is_kept = _is_anchored(text, speech)
+    elif subject is Subject.PERSON:
+        is_kept = not is_past(text, speech) or is_change
+    else:
+        is_kept = _is_state(text, speech, subject) or is_change or (is_dated and _has_anchor(text, speech))
+    return Worth(category=_topic(text, speech, subject), confidence=0.75 if is_mine else 0.6) if is_kept else None
+
+
+def _has_anchor(text: str, speech: Speech) -> bool:
+    return _NUMBER.search(text) is not None or _NAME.search(text) is not None or speech.has("weekday", text)
+
+
+def _is_anchored(text: str, speech: Speech) -> bool:
+    """Whether a statement about a thing is a rule or a figure of the speaker's world, not common knowledge or small talk."""
+    if is_past(text, speech) and not speech.has("change", text):
+        return False
+    is_own = speech.has("my", text) or _NUMBER.search(text) is not None or speech.has("weekday", text)
+    if speech.has("bound", text):
+        return True
+    if speech.has("habit", text):  # not "every step counts"
+        return is_own or speech.has("work", text)
+    return speech.has("verb", text) and (is_own or speech.has("to_me", text))
+
+
+def _is_state(text: str, speech: Speech, subject: Subject) -> bool:
+    """Whether it tells how things are, or what happens again and again."""
+    if subject in {Subject.KIN, Subject.MINE}:
+        is_verbless = speech.code == "en" and not speech.has("verb", text)
+        if is_verbless and not any(_VERB_ENDING.match(word) for word in _WORD.findall(text)[2:]):
+            return False
+        return not is_past(text, speech) or _NUMBER.search(text) is not None
+    if speech.has("mental", text[:FAR]) or (speech.has("vague", text[:FAR]) and not _has_anchor(text, speech)):
+        return False
+    if speech.has("duty", text[:FAR]) and not (_has_anchor(text, speech) or speech.has("always", text)):
+        return False  # "I have to find a room"
+    if is_past(text, speech):
+        return _has_anchor(text, speech) and speech.has("lasting", text)
+    return not speech.has("going", text) or _has_anchor(text, speech)
+
+
+def is_past(text: str, speech: Speech) -> bool:
+    """It tells what happened."""
+    if speech.has("past", text):
+        return True
+    return speech.code == "en" and any(_PAST_ENDING.match(word) for word in _WORD.findall(text)[1:4])
+
+
+def _topic(text: str, speech: Speech, subject: Subject) -> Category:
+    """The speaker and their people, or their work."""
+    if subject in {Subject.KIN, Subject.PERSON}:
+        return Category.PERSONAL
+    is_home, is_work = speech.has("home", text), speech.has("work", text)
+    if is_home != is_work:
+        return Category.PERSONAL if is_home else Category.WORKFLOW
+    is_own = subject in {Subject.ME, Subject.MINE} and not speech.starts("our", text)
+    return Category.PERSONAL if is_own else Category.WORKFLOW
+
+
+def category_of(text: str) -> Category | None:
+    """The category of a fact that somebody states; None in a language without word lists."""
+    speech = speech_of(text)
+    if speech is None:
+        return None
+    if _is_decision(text, speech):
+        return Category.DECISION
+    if speech.has("learn", text):
+        return Category.LEARNING
+    if speech.has("like", text) or _is_request(Clause(text=text), speech):
+        return Category.PREFERENCE
+    subject = subject_of(text, speech)
+    if subject is Subject.THING and speech.has("causal", text):
+        return Category.LEARNING
+    is_person = subject in {Subject.NAME, Subject.IT} or (subject is Subject.THING and speech.starts("user", text))
+    return _topic(text, speech, Subject.ME if is_person else subject)

@@ -1,0 +1,150 @@
+"""Slots: two statements that are the same word by word but for one phrase, and signs that it took the place of the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recordari.facts.rules.frames import is_passing
+from recordari.facts.rules.grammar import Token, alike
+from recordari.facts.rules.reading import Reading
+
+MOST_IN_SLOT = 3
+_ONE_AT_A_TIME = frozenset("be use host name at live work lead prefer want direct".split())
+_MANY = frozenset({"like", "hate", "not", "longer", "also"})
+_HAS = frozenset(
+    "has have had hat haben habe a ont avons ai tiene tienen tengo tem têm tenho ha hanno ho heeft hebben".split()
+)
+_MANNERS = frozenset("in as auf als en em com with by".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What differs in two statements that else are the same."""
+
+    new: tuple[Token, ...]
+    old: tuple[Token, ...]
+    before: tuple[Token, ...]
+    """What the older says before it."""
+    after: tuple[Token, ...]
+
+
+def other_slot(new: Reading, old: Reading) -> bool:
+    """The newer says with "now", "from now on" or "instead" what the older says, with another phrase behind the verb."""
+    slot = slot_of(new, old)
+    if slot is None or old.is_past or is_passing(new) or (new.labels | old.labels) & _MANY:
+        return False
+    verbs = {label for token in slot.before if token.text not in _HAS for label in token.labels}
+    is_order = not old.subject and "direct" in verbs
+    is_known = bool(verbs & _ONE_AT_A_TIME)
+    if not (is_known or _is_circumstance(slot) or _is_of_own(slot)) or (old.subject and slot.old[0].place <= old.verb):
+        return False
+    if is_order and not new.labels & {"now", "change"}:
+        return _is_manner(slot)
+    if not new.labels & {"now", "change", "fix"}:
+        return False
+    return is_order or _is_exclusive(slot, old)
+
+
+def _is_manner(slot: Slot) -> bool:
+    """ "Cite sources *in* the Harvard style": one way to do the same."""
+    lead = next((token for token in reversed(slot.before) if token.text not in {"the", "a", "an"}), None)
+    named = [token for token in slot.before if token.is_content]
+    return lead is not None and lead.text in _MANNERS and bool(named)
+
+
+def _is_exclusive(slot: Slot, old: Reading) -> bool:
+    """A thing is in one state; a person may be a mother and a nurse, but is in one class and has one place at a desk."""
+    is_person = any("kin" in token.labels for token in old.subject)
+    if not is_person and (old.main[0].text in old.determiners or old.identifiers or "my" in slot.before[0].labels):
+        return True
+    if _is_of_own(slot):
+        return True
+    last = slot.before[-1]
+    leads = "function" in last.labels and last.text not in old.determiners
+    return leads or any(token.is_content for token in slot.after)
+
+
+def _is_circumstance(slot: Slot) -> bool:
+    """ "Meets *in* the library": it says where or how, not what."""
+    lead = next((token for token in reversed(slot.before) if token.text not in _ARTICLES), None)
+    return lead is not None and lead.text in _PLACES and len(slot.before) > 2
+
+
+def _is_of_own(slot: Slot) -> bool:
+    """ "Takes *her coffee* black": how one has what is one's own."""
+    return len(slot.before) > 2 and slot.before[-1].is_content and bool(slot.before[-2].labels & {"my", "their"})
+
+
+_ARTICLES = frozenset("the a an der die das den dem le la l' les el los las il lo o os as de het".split())
+_PLACES = frozenset("in at on im am in bei auf à au en dans chez em no na a al allo alla op".split()) - {"a", "en"}
+
+
+def slot_of(new: Reading, old: Reading) -> Slot | None:
+    """The one phrase in which two statements differ; none where they differ elsewhere too.
+
+    A newer that first says why is compared without that: "The house was sold, our landlord is …".
+    """
+    other = [token for token in old.tokens if _counts(token)]
+    marks = [token.place for token in new.tokens if token.text in {",", ":", ";", "."}]
+    for start in (0, *(place + 1 for place in marks)):
+        one = [token for token in new.tokens[start:] if _counts(token)]
+        if (slot := _differing(one, other)) is not None:
+            return slot
+    return None
+
+
+def _differing(one: list[Token], other: list[Token]) -> Slot | None:
+    first = 0
+    while first < min(len(one), len(other)) and _is_same(one[first], other[first]):
+        first += 1
+    last = 0
+    while last < min(len(one), len(other)) - first and _is_same(one[-1 - last], other[-1 - last]):
+        last += 1
+    fresh, lost = one[first : len(one) - last], other[first : len(other) - last]
+    if not first or not fresh or not lost or not (_is_phrase(fresh) and _is_phrase(lost)):
+        return None
+    if any(alike(each.key, token.key) for each in fresh for token in lost if token.is_content):
+        return None
+    return Slot(new=tuple(fresh), old=tuple(lost), before=tuple(other[:first]), after=tuple(other[len(other) - last :]))
+
+
+def _counts(token: Token) -> bool:
+    return token.kind != "mark" and not token.labels & {"now", "fix", "maybe"} and token.text not in _ADVERBS
+
+
+_ADVERBS = frozenset(
+    """please always just simply instead bitte immer stattdessen toujours simplement s'il plutôt siempre favor por sempre
+    semplicemente invece favore altijd alsjeblieft gewoon voortaan jetzt officially finally currently""".split()
+)
+
+
+def _is_same(one: Token, other: Token) -> bool:
+    return one.text == other.text or (
+        one.kind == other.kind == "word" and not one.is_name and alike(one.key, other.key)
+    )
+
+
+def _is_phrase(tokens: list[Token]) -> bool:
+    """A noun with its words, not a list and not a clause."""
+    contents = [token for token in tokens if token.is_content]
+    others = [token for token in tokens if not token.is_content]
+    return 0 < len(contents) <= MOST_IN_SLOT and all(
+        token.labels <= {"function", "my", "their", "be"} and "break" not in token.labels for token in others
+    )
+
+
+def prefers_it_no_more(new: Reading, old: Reading) -> bool:
+    """ "Prefers maps", and then "prefers the phone to maps"."""
+    if not old.has_verb("prefer") or "prefer" not in new.labels or not old.predicate or new.is_negated or old.is_past:
+        return False
+    verb = next(token.place for token in new.tokens if "prefer" in token.labels)
+    turn = next((token.place for token in new.tokens if token.place > verb + 1 and token.text in _RATHER_THAN), None)
+    if turn is None or any(token.text in _RATHER_THAN for token in old.tokens[old.verb + 1 :]):
+        return False
+    rejected = [token for token in new.contents if token.place > turn]
+    preferred = [token for token in new.contents if verb < token.place < turn]
+    told = old.predicate
+    return bool(preferred) and all(any(alike(each.key, token.key) for token in rejected) for each in told)
+
+
+_RATHER_THAN = frozenset({"to", "over", "rather than", "instead of", "statt", "als", "à", "a", "ao", "que", "boven"})

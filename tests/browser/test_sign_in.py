@@ -1,0 +1,59 @@
+"""Coming in and going out: a one-time address, a key, another tenant afterwards, and what stays behind (nothing)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.browser.chromium import dashboard
+
+from recordari.app import Memory
+from recordari.core.identity import Identity, Role
+from recordari.tenants import tenants
+from recordari.tenants.sign_ins import make_code
+
+
+async def test_an_address_signs_in_once_and_a_key_any_time(memory: Memory, tmp_path: Path) -> None:
+    key = (await memory.create_key("person", role=Role.ADMIN)).key
+    code = await make_code(memory.resources, memory.identity)
+    async with dashboard(memory.resources.settings, tmp_path) as board:
+        await board.open(f"/#code={code}")
+        await board.page.get_by_role("heading", name="Overview").wait_for()
+        assert "code" not in board.page.url
+        (cookie,) = await board.page.context.cookies()
+        assert cookie["httpOnly"] and cookie["sameSite"] == "Strict"
+        assert await board.page.evaluate("document.cookie") == ""
+        await board.page.get_by_role("button", name="Sign out").click()
+        await board.page.get_by_label("Key or JWT").wait_for()
+        assert await board.page.context.cookies() == []
+        await board.open(f"/#code={code}")
+        await board.sees("This address was used before")
+        await board.page.get_by_label("Key or JWT").fill("rcd_nonsense")
+        await board.page.get_by_role("button", name="Sign in").click()
+        await board.sees("This key or token is not valid")
+        await board.page.get_by_label("Key or JWT").fill(key)
+        await board.page.get_by_role("button", name="Sign in").click()
+        await board.page.get_by_role("heading", name="Overview").wait_for()
+        stored = "JSON.stringify([{...localStorage}, {...sessionStorage}])"
+        assert await board.page.evaluate(stored) == "[{},{}]"
+
+
+async def test_a_second_tenant_sees_nothing_of_the_first(memory: Memory, tmp_path: Path) -> None:
+    secret = "The harbour of Kendwa closes at six"
+    await memory.remember_fact(secret, scope="tenant")
+    other_tenant = await tenants.ensure_tenant(memory.resources, "other")
+    other = Memory(memory.resources, Identity(tenant_id=other_tenant.tenant_id, role=Role.ADMIN))
+    await other.remember_fact("The lighthouse of Paje is white", scope="tenant")
+    async with dashboard(memory.resources.settings, tmp_path) as board:
+        await board.sign_in(memory)
+        await board.page.get_by_role("link", name="Memories").click()
+        await board.sees(secret)
+        await board.page.get_by_role("button", name="Sign out").click()
+        await board.page.get_by_label("Key or JWT").wait_for()
+        assert "harbour" not in await board.page.content()
+        await board.sign_in(other)
+        await board.page.get_by_role("link", name="Memories").click()
+        await board.sees("The lighthouse of Paje is white")
+        assert "harbour" not in await board.page.content()
+        await board.page.go_back()
+        await board.page.get_by_role("heading", name="Overview").wait_for()
+        assert "harbour" not in await board.page.content()

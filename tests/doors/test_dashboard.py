@@ -1,0 +1,161 @@
+"""The dashboard's door: how a browser signs in, and what its cookie does not do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+from tests.doors.rest_door import Door, open_door
+from tools.web import SCHEMA, written
+
+from recordari.core.identity import Identity, Role
+from recordari.doors.web.page import PageFiles, page_routes
+from recordari.errors import Forbidden
+from recordari.kit.resources import Resources
+from recordari.tenants.sign_ins import make_code
+
+OURS = {"Recordari-Page": "1", "Origin": "http://127.0.0.1"}
+
+
+async def signed_in(door: Door, key: str = "admin") -> Mapping[str, str]:
+    """The header with the cookie of a browser that signed in with a key."""
+    answer = await door.client.post("/sign_in", json={"credential": door.keys[key]}, headers=OURS)
+    assert answer.status_code == 200, answer.text
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly" in cookie and "SameSite=strict" in cookie
+    assert door.keys[key] not in cookie
+    door.client.cookies.clear()
+    return {"Cookie": cookie.partition(";")[0]}
+
+
+async def whoami(door: Door, headers: Mapping[str, str]) -> httpx2.Response:
+    return await door.client.get("/v1/whoami", headers=dict(headers))
+
+
+async def test_a_cookie_acts_as_its_key_until_it_signs_out(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        cookie = await signed_in(door, "alice")
+        answer = await whoami(door, cookie)
+        assert answer.json()["user_id"] == "alice" and answer.json()["role"] == "agent"
+        assert answer.headers["cache-control"] == "no-store"
+        assert (await door.client.get("/v1/audit", headers=cookie)).status_code == 403
+        gone = await door.client.request("DELETE", "/sign_in", headers={**OURS, **cookie})
+        assert gone.status_code == 204
+        assert (await whoami(door, cookie)).status_code == 401
+
+
+async def test_a_cookie_ends_with_its_key(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        cookie = await signed_in(door, "agent")
+        assert (await whoami(door, cookie)).status_code == 200
+        (key,) = [each for each in await door.memory.list_keys() if each.name == "agent"]
+        assert (await door.request("DELETE", f"/v1/keys/{key.key_id}")).status_code == 200
+        assert (await whoami(door, cookie)).status_code == 401
+
+
+async def test_erasing_a_user_signs_them_out(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        code = await make_code(resources, door.memory.acting_as(user="alice").identity)
+        answer = await door.client.post("/sign_in", json={"code": code}, headers=OURS)
+        cookie = {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
+        door.client.cookies.clear()
+        who = (await whoami(door, cookie)).json()
+        assert who["user_id"] == "alice" and who["role"] == "agent", "a user is no administrator"
+        await door.memory.erase_user("alice")
+        door.app.state.authenticator._trusted.clear()
+        assert (await whoami(door, cookie)).status_code == 401
+
+
+async def test_a_code_works_once(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        code = await make_code(resources, door.memory.identity)
+        assert (await door.client.post("/sign_in", json={"code": code}, headers=OURS)).status_code == 200
+        door.client.cookies.clear()
+        assert (await door.client.post("/sign_in", json={"code": code}, headers=OURS)).status_code == 401
+        assert (await whoami(door, {"Authorization": f"Bearer {code}"})).status_code == 401
+        assert (await whoami(door, {"Cookie": f"recordari={code}"})).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://127.0.0.1"},
+        {"Recordari-Page": "1"},
+        {"Recordari-Page": "1", "Origin": "http://127.0.0.1:9999"},
+        {"Recordari-Page": "1", "Origin": "null"},
+        {"Recordari-Page": "1", "Origin": "http://127.0.0.1", "Sec-Fetch-Site": "same-site"},
+    ],
+)
+async def test_another_page_cannot_use_the_cookie(resources: Resources, headers: dict[str, str]) -> None:
+    async with open_door(resources) as door:
+        cookie = await signed_in(door)
+        body = {"content": "planted", "kind": "fact", "scope": "tenant"}
+        refused = await door.client.post("/v1/items", json=body, headers={**cookie, **headers})
+        assert refused.status_code == 403
+        assert (
+            await door.client.post("/sign_in", json={"credential": door.keys["admin"]}, headers=headers)
+        ).status_code == 403
+        assert (await door.client.request("DELETE", "/sign_in", headers={**cookie, **headers})).status_code == 403
+        assert (await whoami(door, cookie)).status_code == 200
+        done = await door.client.post("/v1/items", json=body, headers={**cookie, **OURS})
+        assert done.status_code == 201
+
+
+async def test_a_reading_page_of_another_origin_gets_nothing(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        cookie = await signed_in(door)
+        for site in ("cross-site", "same-site"):
+            assert (await whoami(door, {**cookie, "Sec-Fetch-Site": site})).status_code == 403
+
+
+async def test_the_token_of_a_cookie_is_no_key(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        token = (await signed_in(door))["Cookie"].partition("=")[2]
+        assert (await whoami(door, {"Authorization": f"Bearer {token}"})).status_code == 401
+        assert (await door.client.post("/sign_in", json={"credential": token}, headers=OURS)).status_code == 401
+        assert (await whoami(door, {"Cookie": f"recordari={door.keys['admin']}"})).status_code == 401
+
+
+async def test_a_key_counts_more_than_a_cookie(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        cookie = await signed_in(door, "admin")
+        answer = await whoami(door, {**cookie, "Authorization": f"Bearer {door.keys['other']}"})
+        assert answer.json()["tenant_id"] == str(door.other.identity.tenant_id)
+
+
+async def test_only_an_administrator_makes_codes(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        agent = Identity(tenant_id=door.memory.identity.tenant_id, role=Role.AGENT)
+        with pytest.raises(Forbidden):
+            await make_code(resources, agent)
+
+
+async def test_the_page_forbids_foreign_and_inline_scripts(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        for path in ("/", "/ui/memories", "/docs"):
+            answer = await door.client.get(path)
+            assert answer.status_code == 200
+            policy = answer.headers["content-security-policy"]
+            assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
+            assert "unsafe" not in policy and "http" not in policy
+        assert (await door.client.get("/assets/nothing.js")).status_code == 404
+        assert (await door.client.get("/assets/../page.py")).status_code in {401, 404}
+
+
+def test_the_page_knows_the_routes_as_they_are() -> None:
+    assert SCHEMA.read_text("utf-8") == written(), "run `make routes`"
+
+
+def test_the_lock_file_names_no_registry() -> None:
+    lock = json.loads((SCHEMA.parents[2] / "package-lock.json").read_text("utf-8"))
+    assert not [name for name, package in lock["packages"].items() if "resolved" in package]
+
+
+async def test_a_copy_without_the_built_page_says_so(tmp_path: Path) -> None:
+    app = Starlette(routes=list(page_routes(PageFiles(tmp_path))))
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1") as client:
+        assert "make web" in (await client.get("/")).text

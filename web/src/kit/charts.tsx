@@ -1,0 +1,113 @@
+// Small charts in plain SVG: bars, a line, parts of a whole. Each says its figures in words too.
+import type { ComponentChildren } from "preact";
+import { count } from "./format";
+
+/** One bar for each name, longest first unless `sorted` is off. */
+export function Bars({ values, name = (key) => key, href, tone = () => "", sorted = true }: { values: Record<string, number>; name?: (key: string) => ComponentChildren; href?: (key: string) => ComponentChildren; tone?: (key: string) => string; sorted?: boolean }) {
+  const rows = Object.entries(values);
+  if (sorted) rows.sort((one, other) => other[1] - one[1]);
+  const most = Math.max(1, ...rows.map(([, value]) => value));
+  return (
+    <div class="bars">
+      {rows.map(([key, value]) => (
+        <div class="bar-row" key={key}>
+          <span class="bar-name">{href ? href(key) : name(key)}</span>
+          <span class="bar-track">
+            <span class={`bar-fill ${tone(key)}`} style={{ width: `${Math.max(value > 0 ? 1 : 0, (value / most) * 100)}%` }} />
+          </span>
+          <span class="bar-value">{count(value)}</span>
+        </div>
+      ))}
+    </div>
+  );
+}
+
+export interface Part {
+  name: string;
+  value: number;
+  tone?: string;
+}
+
+/** Parts of a whole in one bar; what is left of `whole` stays empty. */
+export function Stacked({ parts, whole, label }: { parts: Part[]; whole: number; label: string }) {
+  return (
+    <div class="stacked" role="img" aria-label={`${label}: ${parts.map((part) => `${part.name} ${count(part.value)}`).join(", ")} of ${count(whole)}`}>
+      {parts
+        .filter((part) => part.value > 0)
+        .map((part, index) => (
+          <span key={part.name} class={`stacked-part ${part.tone ?? `hue-${index % 7}`}`} style={{ width: `${(part.value / Math.max(1, whole)) * 100}%` }} title={`${part.name}: ${count(part.value)}`}>
+            {part.value / Math.max(1, whole) > 0.08 && `${part.name} ${count(part.value)}`}
+          </span>
+        ))}
+    </div>
+  );
+}
+
+export interface Point {
+  x: number;
+  y: number;
+}
+
+interface LineProps {
+  lines: { points: Point[]; tone?: string; name?: string }[];
+  height?: number;
+  label: string;
+  x: (value: number) => string;
+  y?: (value: number) => string;
+  fromZero?: boolean;
+  most?: number;
+  marks?: { x: number; name: string }[];
+  bars?: boolean;
+}
+
+const WIDTH = 640;
+const LEFT = 48;
+const BOTTOM = 20;
+const TOP = 10;
+
+/** Lines over a labelled axis; `bars` draws the first as columns. */
+export function LineChart({ lines, height = 160, label, x, y = count, fromZero = true, most, marks = [], bars }: LineProps) {
+  const points = lines.flatMap((line) => line.points);
+  if (points.length === 0) return null;
+  const xs = [...points.map((point) => point.x), ...marks.map((mark) => mark.x)];
+  const [left, right] = [Math.min(...xs), Math.max(...xs)];
+  const low = fromZero ? 0 : Math.min(...points.map((point) => point.y));
+  const high = most ?? Math.max(low + 1e-9, ...points.map((point) => point.y));
+  const atX = (value: number) => LEFT + ((value - left) / Math.max(1e-9, right - left)) * (WIDTH - LEFT - 12);
+  const atY = (value: number) => TOP + (1 - (value - low) / Math.max(1e-9, high - low)) * (height - TOP - BOTTOM);
+  const first = lines[0];
+  const column = bars && first ? Math.max(1, (WIDTH - LEFT - 12) / Math.max(1, first.points.length) - 2) : 0;
+  return (
+    <svg class="chart" viewBox={`0 0 ${WIDTH} ${height}`} role="img" aria-label={label}>
+      {[low, (low + high) / 2, high].map((value) => (
+        <g key={value}>
+          <line class="grid" x1={LEFT} x2={WIDTH - 12} y1={atY(value)} y2={atY(value)} />
+          <text x={LEFT - 6} y={atY(value) + 4} text-anchor="end">
+            {y(value)}
+          </text>
+        </g>
+      ))}
+      <text x={LEFT} y={height - 4}>
+        {x(left)}
+      </text>
+      <text x={WIDTH - 12} y={height - 4} text-anchor="end">
+        {x(right)}
+      </text>
+      {bars && first
+        ? first.points.map((point) => (
+            <rect key={point.x} class={`column ${first.tone ?? ""}`} x={atX(point.x) - column / 2} y={atY(point.y)} width={column} height={Math.max(0, atY(low) - atY(point.y))}>
+              <title>{`${x(point.x)}: ${y(point.y)}`}</title>
+            </rect>
+          ))
+        : lines.map((line, index) => <polyline key={index} class={`line ${line.tone ?? ""}`} points={line.points.map((point) => `${atX(point.x).toFixed(1)},${atY(point.y).toFixed(1)}`).join(" ")} />)}
+      {marks.map((mark) => (
+        <g key={mark.name}>
+          <line class="mark" x1={atX(mark.x)} x2={atX(mark.x)} y1={TOP} y2={height - BOTTOM} />
+          <text x={Math.min(atX(mark.x) + 4, WIDTH - 80)} y={TOP + 10}>
+            {mark.name}
+          </text>
+        </g>
+      ))}
+    </svg>
+  );
+}

@@ -1,0 +1,66 @@
+// An item looks the same wherever it is shown.
+import type { ComponentChildren } from "preact";
+import type { Item, Kind, RecalledItem, Scope, Trust } from "../api/schema";
+import { firstLine } from "./format";
+import { Link } from "./router";
+import { Badge, KindLabel, Time } from "./ui";
+
+export interface ShownItem {
+  id: string;
+  kind: Kind;
+  content: string;
+  at: string;
+  scope: Scope;
+  trust: Trust;
+  speaker: string | null;
+  session_id: string | null;
+  user_id?: string | null;
+  invalid_at: string | null;
+  superseded_by?: string | null;
+  shared_from: string | null;
+}
+
+export function shownItem(item: Item | RecalledItem): ShownItem {
+  if ("item_id" in item) return { ...item, id: item.item_id, at: item.event_time };
+  return { ...item, kind: item.source_kind, at: item.event_time };
+}
+
+export function itemPath(id: string): string {
+  return `/ui/items/${id}`;
+}
+
+/** Parts of a text that the question names. */
+export function Marked({ text, question }: { text: string; question?: string }) {
+  const words = [...new Set((question ?? "").toLowerCase().match(/[\p{L}\p{N}]{3,}/gu) ?? [])];
+  if (words.length === 0) return <>{text}</>;
+  const pattern = new RegExp(`(?<![\\p{L}\\p{N}])(${words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})`, "giu");
+  return <>{text.split(pattern).map((part, index) => (index % 2 ? <mark key={index}>{part}</mark> : part))}</>;
+}
+
+export function ItemState({ item }: { item: Pick<ShownItem, "invalid_at" | "superseded_by"> }) {
+  if (item.superseded_by) return <Badge tone="warn">superseded</Badge>;
+  if (item.invalid_at && new Date(item.invalid_at) <= new Date()) return <Badge tone="warn">ended</Badge>;
+  return null;
+}
+
+/** Two lines: the text, and where it belongs. The whole row is the link. */
+export function ItemRow({ item, question, aside }: { item: ShownItem; question?: string; aside?: ComponentChildren }) {
+  return (
+    <Link to={itemPath(item.id)} class="item-row">
+      <span class="item-text" dir="auto">
+        <Marked text={firstLine(item.content)} question={question} />
+      </span>
+      <span class="item-meta">
+        <KindLabel kind={item.kind} />
+        <ItemState item={item} />
+        <span>{item.scope}</span>
+        {item.user_id && <span>{item.user_id}</span>}
+        {item.speaker && <span>said by {item.speaker}</span>}
+        <span>trust {item.trust}</span>
+        {item.shared_from && <span>shared by {item.shared_from}</span>}
+        <Time at={item.at} />
+        {aside}
+      </span>
+    </Link>
+  );
+}

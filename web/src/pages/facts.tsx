@@ -1,0 +1,164 @@
+// Facts: by subject and category; what the judge ended, with undo; and changes that wait for a person.
+import { useState } from "preact/hooks";
+import { call } from "../api/client";
+import type { Item, PastRuling, Proposal } from "../api/schema";
+import { Diff } from "../kit/diff";
+import { firstLine, several, words } from "../kit/format";
+import { itemPath, ItemRow, shownItem } from "../kit/item";
+import { List, usePages } from "../kit/list";
+import { asApiError, useLoad } from "../kit/load";
+import { address, changeSettings, go, Link, usePlace } from "../kit/router";
+import { Tabs } from "../kit/tabs";
+import { Badge, Button, Choice, Empty, ErrorBox, Page, Section, Show, TextField, Time } from "../kit/ui";
+import "./facts.css";
+
+const PATH = "/ui/facts";
+
+export default function Facts() {
+  const { query } = usePlace();
+  const tab = query.get("tab") ?? "";
+  const waiting = useLoad(["proposals-open"], (signal) => call("list_proposals", { query: { status: "open", limit: 100 }, signal }));
+  const rulings = useLoad(["rulings-week"], (signal) => call("list_rulings", { query: { limit: 100 }, signal }));
+  const week = rulings.data?.items.filter((ruling) => Date.now() - new Date(ruling.at).getTime() < 7 * 86_400_000) ?? [];
+  const undone = week.filter((ruling) => ruling.is_undone).length;
+  const says = rulings.data && waiting.data && `The judge ended ${several(week.length, "fact")} this week, ${undone || "none"} undone; ${waiting.data.items.length ? several(waiting.data.items.length, "proposal waits", "proposals wait") : "nothing waits"} for you.`;
+  return (
+    <Page title="Facts" says={says}>
+      <Tabs path={PATH} tabs={[["", "Facts"], ["rulings", "Rulings"], ["proposals", `Proposals${waiting.data?.items.length ? ` (${waiting.data.items.length})` : ""}`]]} />
+      {tab === "rulings" ? <Rulings reload={rulings.reload} /> : tab === "proposals" ? <Proposals reload={waiting.reload} /> : <AllFacts />}
+    </Page>
+  );
+}
+
+function AllFacts() {
+  const { query } = usePlace();
+  const subject = query.get("subject") ?? "";
+  const category = query.get("category") ?? "";
+  const state = (query.get("state") || undefined) as "superseded" | "invalid" | "any" | undefined;
+  const filters = { kind: ["fact" as const], subject: subject || undefined, category: category || undefined, state: subject ? (state ?? "any") : state };
+  const pages = usePages<Item>(["facts", filters], (cursor, signal) => call("list_items", { query: { ...filters, limit: 100, cursor }, signal }));
+  const set = (name: string) => (value: string) => changeSettings({ [name]: value }, { replace: true });
+  return (
+    <>
+      <div class="filters">
+        <TextField label="Subject" value={subject} placeholder="all" onInput={set("subject")} />
+        <TextField label="Category" value={category} placeholder="all" onInput={set("category")} />
+        <Choice label="State" value={state ?? ""} any={subject ? "any" : "live"} options={["superseded", "invalid", "any"]} onChange={set("state")} />
+      </div>
+      {subject && <SubjectLine facts={pages.rows} />}
+      <List pages={pages} height={56} label="Facts" keyOf={(item) => item.item_id} row={(item) => <ItemRow item={shownItem(item)} aside={<>{item.subject && <span>about {item.subject}</span>}{item.category && <span>{item.category}</span>}</>} />} open={(item) => go(address(itemPath(item.item_id)))} empty={<Empty title="No facts yet." command={'recordari remember "Ana lives in Porto" --user ana --fact'}>Facts are taken from messages, or remembered by agents.</Empty>} />
+    </>
+  );
+}
+
+/** When each fact about a subject was true. */
+function SubjectLine({ facts }: { facts: Item[] }) {
+  const shown = facts.slice(0, 40).sort((one, other) => one.valid_at.localeCompare(other.valid_at));
+  if (shown.length < 2) return null;
+  const now = Date.now();
+  const from = Math.min(...shown.map((fact) => new Date(fact.valid_at).getTime()));
+  const x = (time: string | null) => (((time ? new Date(time).getTime() : now) - from) / Math.max(1, now - from)) * 100;
+  return (
+    <Section title="Time line of the subject" aside={several(shown.length, "fact")}>
+      <div class="bars">
+        {shown.map((fact) => (
+          <div class="bar-row" key={fact.item_id}>
+            <Link to={itemPath(fact.item_id)} class="bar-name" title={fact.content}><span dir="auto">{firstLine(fact.content, 40)}</span></Link>
+            <span class="bar-track"><span class="bar-fill" style={{ marginLeft: `${x(fact.valid_at)}%`, width: `${Math.max(0.5, x(fact.invalid_at) - x(fact.valid_at))}%`, opacity: fact.invalid_at ? "0.4" : "1" }} /></span>
+            <span class="bar-value small">{fact.invalid_at ? "ended" : "true"}</span>
+          </div>
+        ))}
+      </div>
+    </Section>
+  );
+}
+
+function Rulings({ reload }: { reload: () => void }) {
+  const pages = usePages<PastRuling>(["rulings"], (cursor, signal) => call("list_rulings", { query: { limit: 50, cursor }, signal }));
+  if (!pages.loading && pages.rows.length === 0) return <Empty title="The judge has ended nothing yet.">When a newer fact contradicts an older one, the older one ends. Each such ruling is listed here and can be undone.</Empty>;
+  return (
+    <div>
+      {pages.error && <ErrorBox error={pages.error} retry={pages.reload} />}
+      {pages.rows.map((ruling) => <Ruling key={ruling.ruling_id} ruling={ruling} reload={() => { pages.reload(); reload(); }} />)}
+      {!pages.done && !pages.loading && <Button kind="quiet" onClick={pages.more}>Earlier rulings</Button>}
+    </div>
+  );
+}
+
+function Ruling({ ruling, reload }: { ruling: PastRuling; reload: () => void }) {
+  const [error, setError] = useState<ReturnType<typeof asApiError>>();
+  const undo = () => call("undo_ruling", { path: { ruling_id: ruling.ruling_id } }).then(reload, (failure) => setError(asApiError(failure)));
+  return (
+    <article class="pair">
+      <div class="pair-head">
+        <Badge tone="accent">{words(ruling.rule)}</Badge>
+        <span>by the {ruling.judge === "offline" ? "rules" : ruling.judge}</span>
+        <Time at={ruling.at} />
+        <div class="actions">{ruling.is_undone ? <Badge tone="good">undone</Badge> : <Button onClick={undo}>Undo</Button>}</div>
+      </div>
+      <Link to={itemPath(ruling.item_id)}><span class={ruling.is_undone ? "" : "ended-text"} dir="auto">{ruling.content ?? "forgotten"}</span></Link>
+      <Link to={itemPath(ruling.superseded_by)}><span class="arrow">→</span> <span dir="auto">{ruling.successor ?? "forgotten"}</span></Link>
+      {error && <ErrorBox error={error} />}
+    </article>
+  );
+}
+
+const MEANS: Record<Proposal["kind"], string> = { merge: "These say the same: keep one.", retire: "This looks out of date: end it.", promote: "This matters: keep it for good." };
+
+function Proposals({ reload }: { reload: () => void }) {
+  const { query } = usePlace();
+  const status = (query.get("status") || "open") as Proposal["status"];
+  const pages = usePages<Proposal>(["proposals", status], (cursor, signal) => call("list_proposals", { query: { status, limit: 50, cursor }, signal }));
+  const renew = () => { pages.reload(); reload(); };
+  const [error, setError] = useState<ReturnType<typeof asApiError>>();
+  const review = () => call("review_memory").then(renew, (failure) => setError(asApiError(failure)));
+  return (
+    <>
+      <div class="filters">
+        <Choice label="Status" value={status} options={["open", "accepted", "rejected", "undone", "void"]} onChange={(value) => changeSettings({ status: value })} />
+        <Button onClick={review}>Review memory now</Button>
+      </div>
+      {error && <ErrorBox error={error} />}
+      {pages.error && <ErrorBox error={pages.error} retry={pages.reload} />}
+      {pages.rows.map((proposal) => <ProposalCard key={proposal.proposal_id} proposal={proposal} reload={renew} />)}
+      {!pages.loading && pages.rows.length === 0 && <Empty title={status === "open" ? "Nothing waits for you." : `No proposal is ${status}.`}>The weekly review proposes to merge what says the same, to end what is out of date, and to keep what matters.</Empty>}
+      {!pages.done && !pages.loading && <Button kind="quiet" onClick={pages.more}>More</Button>}
+    </>
+  );
+}
+
+function ProposalCard({ proposal, reload }: { proposal: Proposal; reload: () => void }) {
+  const path = { proposal_id: proposal.proposal_id };
+  const [error, setError] = useState<ReturnType<typeof asApiError>>();
+  const items = useLoad(["proposal-items", proposal.proposal_id], async (signal) => Promise.all(proposal.item_ids.slice(0, 5).map((id) => call("get_item", { path: { item_id: id }, signal }).catch(() => null))));
+  const run = (done: Promise<unknown>) => done.then(reload, (failure) => setError(asApiError(failure)));
+  const texts = (items.data ?? []).filter((item): item is Item => item !== null);
+  return (
+    <article class="pair">
+      <div class="pair-head">
+        <Badge tone="accent">{proposal.kind}</Badge>
+        <span>{MEANS[proposal.kind]}</span>
+        <span>rule: {words(proposal.rule)}</span>
+        <Time at={proposal.proposed_at} />
+        <div class="actions">
+          {proposal.status === "open" ? (
+            <>
+              <Button kind="main" onClick={() => run(call("accept_proposal", { path, body: {} as never }))}>Accept</Button>
+              <Button onClick={() => run(call("reject_proposal", { path, body: {} as never }))}>Reject</Button>
+            </>
+          ) : proposal.status === "accepted" ? <Button onClick={() => run(call("undo_proposal", { path }))}>Undo</Button> : <Badge>{proposal.status}</Badge>}
+        </div>
+      </div>
+      <Show of={items} lines={2}>
+        {() => (
+          <>
+            {texts.map((item) => <ItemRow key={item.item_id} item={shownItem(item)} />)}
+            {proposal.kind === "merge" && texts.length === 2 && texts[0] && texts[1] && <details open><summary class="muted">difference</summary><Diff before={texts[0].content} after={texts[1].content} /></details>}
+            {proposal.item_ids.length > 5 && <p class="muted">and {proposal.item_ids.length - 5} more</p>}
+          </>
+        )}
+      </Show>
+      {error && <ErrorBox error={error} />}
+    </article>
+  );
+}

@@ -1,0 +1,134 @@
+// Memories: all of them newest first, or those that answer a question. Every filter is in the address.
+import { call } from "../api/client";
+import type { AskedScope, Item, ItemState, Kind, RecalledItem, Trust } from "../api/schema";
+import { isAdmin, me } from "../frame/session";
+import { several } from "../kit/format";
+import { itemPath, ItemRow, shownItem } from "../kit/item";
+import { List, usePages } from "../kit/list";
+import { useLoad, useQuiet } from "../kit/load";
+import { address, changeSettings, go, usePlace } from "../kit/router";
+import { Check, Choice, Empty, KINDS, kindName, Page, Show, TextField } from "../kit/ui";
+
+const HEIGHT = 56;
+
+export default function Memories() {
+  const { query } = usePlace();
+  const question = query.get("q") ?? "";
+  return (
+    <Page title="Memories" says={question.trim() ? "What recall finds for the question, best first." : "Everything that is remembered, newest first. Type to recall."}>
+      <Filters />
+      {question.trim() ? <Recalled /> : <All />}
+    </Page>
+  );
+}
+
+function set(name: string) {
+  return (value: string) => changeSettings({ [name]: value }, { replace: true });
+}
+
+function moment(day: string | null): string | undefined {
+  return day ? new Date(`${day}T00:00`).toISOString() : undefined;
+}
+
+function Filters() {
+  const { query } = usePlace();
+  const has = (name: string) => query.get(name) ?? "";
+  const asked = has("q").trim() !== "";
+  return (
+    <div class="filters" role="search">
+      <div class="field grow">
+        <TextField label="Question" value={has("q")} placeholder="What do you want to find?" onInput={set("q")} />
+      </div>
+      <Choice label="Kind" value={has("kind") as Kind} any="all kinds" options={KINDS.map((kind) => [kind, kindName(kind)])} onChange={set("kind")} />
+      <Choice label="Scope" value={has("scope") as AskedScope} any="any scope" options={["session", "user", "agent", "tenant"]} onChange={set("scope")} />
+      {!asked && <Choice label="Trust" value={has("trust") as Trust} any="any trust" options={["user", "agent", "tool", "document", "external"]} onChange={set("trust")} />}
+      {isAdmin() && <Choice label="State" value={has("state") as ItemState} any="live" options={asked ? [["any", "superseded too"]] : ["superseded", "invalid", "archived", "any"]} onChange={set("state")} />}
+      <TextField label="From" type="date" value={has("since")} onInput={set("since")} />
+      <TextField label="Until" type="date" value={has("until")} onInput={set("until")} />
+      {!asked && <Check label="pinned" checked={has("pinned") === "1"} onChange={(checked) => set("pinned")(checked ? "1" : "")} />}
+    </div>
+  );
+}
+
+function All() {
+  const { query } = usePlace();
+  const text = (name: string) => query.get(name) || undefined;
+  const filters = {
+    kind: text("kind") ? [text("kind") as Kind] : undefined,
+    scope: text("scope") as Item["scope"] | undefined,
+    trust: text("trust") as Trust | undefined,
+    state: text("state") as ItemState | undefined,
+    subject: text("subject"),
+    category: text("category"),
+    pinned: text("pinned") === "1" ? true : undefined,
+    since: moment(query.get("since")),
+    until: moment(query.get("until")),
+  };
+  const pages = usePages<Item>(["memories", filters], (cursor, signal) => call("list_items", { query: { ...filters, limit: 100, cursor }, signal }));
+  const isFiltered = Object.values(filters).some((value) => value !== undefined);
+  return (
+    <List
+      pages={pages}
+      height={HEIGHT}
+      label="Memories"
+      keyOf={(item) => item.item_id}
+      row={(item) => <ItemRow item={shownItem(item)} />}
+      open={(item) => go(address(itemPath(item.item_id)))}
+      empty={
+        isFiltered ? (
+          <Empty title="Nothing fits these filters." />
+        ) : (
+          <Empty title="Nothing is remembered yet." command={'recordari remember "Ana prefers tea" --user ana'}>
+            What your agents remember appears here as it is written. Try one:
+          </Empty>
+        )
+      }
+    />
+  );
+}
+
+/** Recall looks at what somebody may see; an administrator who names no user sees what belongs to none. */
+export function NobodyNamed() {
+  const { query } = usePlace();
+  if (!isAdmin() || query.get("as_user") || me().user_id) return null;
+  return <div class="note">You act for no user, so recall finds only what belongs to the whole tenant. Choose a user at the top right.</div>;
+}
+
+function Recalled() {
+  const { query } = usePlace();
+  const question = useQuiet((query.get("q") ?? "").trim(), 180);
+  const kind = query.get("kind") as Kind | null;
+  const body = {
+    query: question,
+    top_k: 20,
+    source_kinds: kind ? [kind] : undefined,
+    scope: (query.get("scope") || undefined) as AskedScope | undefined,
+    since: moment(query.get("since")),
+    until: moment(query.get("until")),
+    include_superseded: query.get("state") === "any" || undefined,
+  };
+  const found = useLoad(question ? ["recall", body] : null, (signal) => call("recall", { body, signal }));
+  const pages = { rows: [...(found.data?.items ?? [])], done: true, error: found.error, loading: found.loading, more: () => undefined, reload: found.reload };
+  return (
+    <Show of={found} lines={8}>
+      {(answer) => (
+        <>
+          <NobodyNamed />
+          {answer.degraded && <div class="note">Something is not embedded yet: words are complete, meaning is not.</div>}
+          <p class="muted small">
+            {several(answer.total, "memory", "memories")} found. <a href={address("/ui/playground", { q: question })}>Why these?</a>
+          </p>
+          <List<RecalledItem>
+            pages={pages}
+            height={HEIGHT}
+            label="Memories found"
+            keyOf={(item) => item.id}
+            row={(item) => <ItemRow item={shownItem(item)} question={question} aside={item.found_by.length > 0 && <span>found by {item.found_by.join(", ")}</span>} />}
+            open={(item) => go(address(itemPath(item.id)))}
+            empty={<Empty title="Nothing answers this.">Ask with other words, widen the filters, or act for another user (top right): recall shows only what that user may see.</Empty>}
+          />
+        </>
+      )}
+    </Show>
+  );
+}

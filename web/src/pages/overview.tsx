@@ -1,0 +1,174 @@
+// Overview: how much there is, how it is, and what happened lately. It follows the change feed.
+import { useEffect, useState } from "preact/hooks";
+import { call } from "../api/client";
+import type { Activity, Event as Change, PastRuling, Stats } from "../api/schema";
+import { isAdmin, me } from "../frame/session";
+import { Bars, LineChart } from "../kit/charts";
+import { bytes, count, milliseconds, onDay, several, share, words } from "../kit/format";
+import { itemPath, ItemRow, shownItem } from "../kit/item";
+import { usePages } from "../kit/list";
+import { useEvery, useLoad } from "../kit/load";
+import { Link } from "../kit/router";
+import { Badge, Button, Empty, Figure, kindName, Page, Section, Show, Time } from "../kit/ui";
+
+const DAY = 86_400_000;
+const MOST_CHANGES = 12;
+
+export default function Overview() {
+  return isAdmin() ? <TenantOverview /> : <OwnOverview />;
+}
+
+function sentence(stats: Stats, activity: Activity | undefined, rulings: PastRuling[] | undefined): string {
+  const live = Object.values(stats.by_kind).reduce((sum, value) => sum + value, 0);
+  const parts = [several(live, "live memory", "live memories")];
+  parts.push(stats.pending_embeddings ? `${count(stats.pending_embeddings)} wait to be embedded` : "everything is embedded");
+  if (activity?.recall) parts.push(`recall p95 ${milliseconds(activity.recall.p95_ms)}`);
+  if (rulings) {
+    const week = rulings.filter((ruling) => Date.now() - new Date(ruling.at).getTime() < 7 * DAY);
+    const undone = week.filter((ruling) => ruling.is_undone).length;
+    parts.push(week.length ? `the judge ended ${several(week.length, "fact")} this week, ${undone || "none"} undone` : "the judge ended nothing this week");
+  }
+  if (stats.dead_letters) parts.push(`${several(stats.dead_letters, "piece")} of work failed for good`);
+  return `${parts.join("; ")}.`;
+}
+
+function TenantOverview() {
+  const as = {};
+  const stats = useLoad(["stats"], (signal) => call("memory_stats", { signal, as }));
+  const activity = useLoad(["activity"], (signal) => call("memory_activity", { signal, as }));
+  const rulings = useLoad(["overview-rulings"], (signal) => call("list_rulings", { query: { limit: 50 }, signal, as }));
+  const jobs = useLoad(["job-counts"], (signal) => call("job_counts", { signal, as }));
+  const reports = useLoad(["reports"], (signal) => call("list_reports", { query: { limit: 1 }, signal, as }));
+  const reload = () => {
+    stats.reload();
+    activity.reload();
+    rulings.reload();
+    jobs.reload();
+  };
+  useEvery(60, reload);
+  const changes = useChanges(stats.reload);
+  return (
+    <Page title="Overview" says={stats.data && sentence(stats.data, activity.data, rulings.data?.items)}>
+      <Show of={stats} lines={8}>{(data) => data.items === 0 ? <FirstSteps /> : <Figures stats={data} activity={activity.data} />}</Show>
+      <div class="columns">
+        <Section title="New memories a day" aside="last 30 days"><Show of={activity} lines={4}>{(data) => <Growth activity={data} />}</Show></Section>
+        <Section title="By kind"><Show of={stats}>{(data) => <Bars values={data.by_kind} tone={(kind) => `kind kind-${kind}`} href={(kind) => <Link to="/ui/memories" settings={{ kind }}>{kindName(kind)}</Link>} />}</Show></Section>
+        <Section title="By scope and tier"><Show of={stats}>{(data) => <><Bars values={data.by_scope} href={(scope) => <Link to="/ui/memories" settings={{ scope }}>{scope}</Link>} /><Bars values={data.by_tier} /></>}</Show></Section>
+        <Section title="By state"><Show of={stats}>{(data) => <Bars values={data.by_state} />}</Show></Section>
+        <Section title="Ended by the judge" aside={<Link to="/ui/facts" settings={{ tab: "rulings" }}>all rulings</Link>}>
+          <Show of={rulings}>{(page) => page.items.length === 0 ? <p class="muted">Nothing yet.</p> : <div class="rows">{page.items.slice(0, 5).map((ruling) => <RulingRow key={ruling.ruling_id} ruling={ruling} />)}</div>}</Show>
+        </Section>
+        <Section title="Happening now" aside={changes.isOpen ? "live" : "connecting…"}>
+          {changes.list.length === 0 ? <p class="muted">Changes appear here as they are made.</p> : <div class="rows">{changes.list.map((change) => <ChangeRow key={change.position} change={change} />)}</div>}
+        </Section>
+        <Section title="Background work"><Show of={jobs}>{(data) => <Work jobs={data} />}</Show></Section>
+        <Section title="Last review" aside={reports.data?.items[0] && <Time at={reports.data.items[0].created_at} />}>
+          <Show of={reports}>{(page) => page.items[0] ? <pre dir="auto">{page.items[0].body}</pre> : <p class="muted">The first daily brief is written at night.</p>}</Show>
+        </Section>
+      </div>
+    </Page>
+  );
+}
+
+function FirstSteps() {
+  return <Empty title="Nothing is remembered yet." command={'recordari remember "Ana prefers tea" --user ana\nrecordari recall "What does Ana drink?" --user ana'}>Remember something, and watch it arrive here:</Empty>;
+}
+
+function Figures({ stats, activity }: { stats: Stats; activity: Activity | undefined }) {
+  const live = Object.values(stats.by_kind).reduce((sum, value) => sum + value, 0);
+  const recall = activity?.recall;
+  const [fullest, used] = Object.entries(stats.quota.shares).sort((one, other) => other[1] - one[1])[0] ?? [undefined, 0];
+  return (
+    <div class="figures">
+      <Figure label="live memories" value={count(live)} note={bytes(stats.content_bytes)} />
+      <Figure label="recall p50 / p95" value={recall ? `${milliseconds(recall.p50_ms)} / ${milliseconds(recall.p95_ms)}` : "–"} note={recall ? `${recall.per_minute.toFixed(1)} a minute, last hour` : "no recall in the last hour"} />
+      <Figure label="open sessions" value={count(stats.others.open_sessions)} note={`${count(stats.others.closed_sessions)} closed, ${several(stats.others.runs, "run")}`} />
+      <Figure label="to embed" value={count(stats.pending_embeddings)} note={stats.embedding_model ?? "by keywords alone"} tone={stats.pending_embeddings > 1000 ? "warn" : undefined} />
+      <Figure label="pinned / held" value={`${count(stats.pinned)} / ${count(stats.others.holds)}`} />
+      <Figure label="dead letters" value={count(stats.dead_letters)} note={stats.dead_letters ? "replay them" : "none"} tone={stats.dead_letters ? "bad" : undefined} />
+      <Figure label="plan used" value={share(used)} note={fullest ? words(fullest) : "no limit"} tone={used > 0.8 ? "warn" : undefined} />
+    </div>
+  );
+}
+
+function Growth({ activity }: { activity: Activity }) {
+  const byDay = new Map(activity.days.map((day) => [day.day, Object.values(day.new).reduce((sum, value) => sum + value, 0)]));
+  const today = Math.floor(Date.now() / DAY) * DAY;
+  const points = Array.from({ length: 31 }, (_, index) => today - (30 - index) * DAY).map((time) => ({ x: time, y: byDay.get(new Date(time).toISOString().slice(0, 10)) ?? 0 }));
+  const sum = points.reduce((total, point) => total + point.y, 0);
+  return (
+    <>
+      <LineChart bars label={`${count(sum)} new memories in 30 days`} lines={[{ points }]} height={150} x={(value) => onDay(new Date(value))} y={(value) => count(Math.round(value))} />
+      <p class="muted small">{several(sum, "new memory", "new memories")} in 30 days, {count(points.at(-1)?.y ?? 0)} today.</p>
+    </>
+  );
+}
+
+function RulingRow({ ruling }: { ruling: PastRuling }) {
+  return (
+    <Link to={itemPath(ruling.item_id)} class="item-row">
+      <span class="item-text" dir="auto">{ruling.content ?? "forgotten"} → {ruling.successor ?? "forgotten"}</span>
+      <span class="item-meta"><Badge tone="accent">{words(ruling.rule)}</Badge>{ruling.is_undone && <Badge tone="good">undone</Badge>}<Time at={ruling.at} /></span>
+    </Link>
+  );
+}
+
+function ChangeRow({ change }: { change: Change }) {
+  const text = <><span class="item-text">{words(change.type.replace(".", " "))}</span><span class="item-meta"><Time at={change.at} /></span></>;
+  return change.type.startsWith("item.") && !change.type.endsWith("forgotten") && !change.type.endsWith("removed") ? <Link to={itemPath(change.subject_id)} class="item-row">{text}</Link> : <div class="item-row">{text}</div>;
+}
+
+function Work({ jobs }: { jobs: { jobs: Record<string, number>; outbox_pending: Record<string, number>; outbox_parked: Record<string, number> } }) {
+  const waiting = Object.entries(jobs.outbox_pending).filter(([, number]) => number > 0);
+  const parked = Object.entries(jobs.outbox_parked).filter(([, number]) => number > 0);
+  return (
+    <>
+      <p>{waiting.length ? `Waiting: ${waiting.map(([topic, number]) => `${words(topic)} ${count(number)}`).join(", ")}.` : "Nothing waits."}{parked.length > 0 && ` Failed for good: ${parked.map(([topic, number]) => `${words(topic)} ${count(number)}`).join(", ")}.`}</p>
+      <Bars values={jobs.jobs} />
+    </>
+  );
+}
+
+/** The change feed; `changed` is called now and then while changes come. */
+function useChanges(changed: () => void): { list: Change[]; isOpen: boolean } {
+  const [list, setList] = useState<Change[]>([]);
+  const [isOpen, setOpen] = useState(false);
+  useEffect(() => {
+    const source = new EventSource("/v1/events");
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const take = (event: MessageEvent<string>) => {
+      const change = JSON.parse(event.data) as Change;
+      setList((before) => [change, ...before.filter((each) => each.position !== change.position)].slice(0, MOST_CHANGES));
+      timer ??= setTimeout(() => {
+        timer = undefined;
+        changed();
+      }, 3000);
+    };
+    source.onopen = () => setOpen(true);
+    source.onerror = () => setOpen(false);
+    source.onmessage = take;
+    for (const type of ["item.created", "item.changed", "item.superseded", "item.invalidated", "item.restored", "item.archived", "item.forgotten", "item.removed", "user.erased"]) source.addEventListener(type, take as EventListener);
+    return () => {
+      clearTimeout(timer);
+      source.close();
+    };
+  }, []);
+  return { list, isOpen };
+}
+
+/** What a person who is no administrator sees: what is known about them. */
+function OwnOverview() {
+  const user = me().user_id;
+  const profile = useLoad(user ? ["own-profile", user] : null, (signal) => call("user_profile", { path: { user_id: user ?? "" }, signal }).catch(() => null));
+  const pages = usePages(["own"], (cursor, signal) => call("list_items", { query: { kind: ["fact"], limit: 50, cursor }, signal }));
+  return (
+    <Page title={user ? "What is known about you" : "Overview"} says={user ? "You can correct, end or forget each of these. Open one to see where it comes from." : "Choose a user or agent at the top right to see what they see."}>
+      {profile.data?.content && <Section title="In short"><p dir="auto" class="memory-text">{profile.data.content}</p></Section>}
+      <Section title="Facts" aside={several(pages.rows.length, "fact")}>
+        {pages.rows.length === 0 && !pages.loading ? <Empty title="Nothing is known yet." /> : <div class="rows">{pages.rows.map((item) => <ItemRow key={item.item_id} item={shownItem(item)} />)}</div>}
+        {!pages.done && !pages.loading && <Button kind="quiet" onClick={pages.more}>More</Button>}
+      </Section>
+      <Section title="All memories"><p><Link to="/ui/memories">Messages, documents and everything else</Link></p></Section>
+    </Page>
+  );
+}
