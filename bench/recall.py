@@ -1,9 +1,11 @@
-"""Recall quality on LoCoMo, LongMemEval and tau2 banking, through the public API, with an ablation of the arms.
+"""Recall quality on LoCoMo, LongMemEval, LifeBench and tau2 banking, through the public API, with an ablation of the arms.
 
     python bench/recall.py --data ../shared/data [--profile best] [--only locomo] [--questions 200]
 
 Each LoCoMo conversation is a tenant and each LongMemEval haystack is one; turns are remembered as a user would remember them,
-one setting for all. Prints recall@5/10/20/50, recall_all@10, nDCG@10 by category, then the arms switched on one by one.
+one setting for all. Prints recall@1/5/10/20/50, recall_all@10, nDCG@10 by category, and the units that others publish:
+session recall_any@5 and recall_all@5, and the mean reciprocal rank of the first turn that answers (MRR). Then the arms
+switched on one by one.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from recordari.wiring import open_resources
 
 RESULTS = Path(__file__).parent / "results"
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
-CUTS = (5, 10, 20, 50)
+CUTS = (1, 5, 10, 20, 50)
 ABLATION: tuple[tuple[str, frozenset[Arm]], ...] = (
     ("text", frozenset({Arm.TEXT})),
     ("vector", frozenset({Arm.VECTOR})),
@@ -76,7 +78,9 @@ class Score:
     questions: int = 0
     recall: dict[int, float] = field(default_factory=lambda: defaultdict(float))
     recall_all: float = 0.0
+    session_any: float = 0.0
     session_all: float = 0.0
+    reciprocal: float = 0.0
     ndcg: float = 0.0
 
     def add(self, found: Sequence[str], evidence: frozenset[str]) -> None:
@@ -85,8 +89,11 @@ class Score:
         for cut in CUTS:
             self.recall[cut] += len(evidence & set(found[:cut])) / len(evidence)
         self.recall_all += evidence <= set(found[:10])
-        sessions = list(dict.fromkeys(ref.rpartition("#")[0] for ref in found))[:5]
-        self.session_all += {ref.rpartition("#")[0] for ref in evidence} <= set(sessions)
+        sessions = set(list(dict.fromkeys(ref.rpartition("#")[0] for ref in found))[:5])
+        needed = {ref.rpartition("#")[0] for ref in evidence}
+        self.session_any += not needed.isdisjoint(sessions)
+        self.session_all += needed <= sessions
+        self.reciprocal += next((1 / place for place, ref in enumerate(found, start=1) if ref in evidence), 0.0)
         gain = sum(1 / math.log2(place + 2) for place, ref in enumerate(found[:10]) if ref in evidence)
         self.ndcg += gain / sum(1 / math.log2(place + 2) for place in range(min(len(evidence), 10)))
 
@@ -96,7 +103,9 @@ class Score:
         return {
             **{f"recall@{cut}": self.recall[cut] / count for cut in CUTS},
             "recall_all@10": self.recall_all / count,
+            "session_any@5": self.session_any / count,
             "session_all@5": self.session_all / count,
+            "MRR": self.reciprocal / count,
             "nDCG@10": self.ndcg / count,
         }
 
@@ -168,6 +177,30 @@ def longmemeval(data: Path) -> Iterator[Store]:
             sample["question"], sample["question_type"], frozenset(evidence), _moment(sample["question_date"])
         )
         yield Store(f"longmemeval-{sample['question_id']}", tuple(turns), (asked,) if evidence else ())
+
+
+def lifebench(data: Path) -> Iterator[Store]:
+    """The phones of three people: records with exact times, which are no conversation."""
+    with gzip.open(data / "lifebench" / "lifebench_en_dev3.json.gz") as file:
+        people = json.load(file)
+    for person in people:
+        turns = tuple(
+            NewItem(
+                content=record["text"],
+                source_ref=record["ref"],
+                session_id=record["session"],
+                event_time=datetime.fromisoformat(record["at"]),
+                scope=Scope.USER,
+            )
+            for record in person["records"]
+        )
+        known = {turn.source_ref for turn in turns}
+        questions = tuple(
+            Asked(asked["question"], asked["type"], evidence, datetime.fromisoformat(asked["asked_at"]))
+            for asked in person["questions"]
+            if (evidence := frozenset(asked["evidence"]) & known)
+        )
+        yield Store(f"lifebench-{person['user']}", turns, questions)
 
 
 def _moment(written: str) -> datetime:
@@ -242,7 +275,16 @@ async def _refs(memory: Memory, ids: Sequence[str]) -> list[str]:
 def table(title: str, rows: Sequence[tuple[str, Score]]) -> Table:
     """Rows of scores as a table."""
     drawn = Table(title=title)
-    for column in ("", "questions", *(f"R@{cut}" for cut in CUTS), "all@10", "session all@5", "nDCG@10"):
+    for column in (
+        "",
+        "questions",
+        *(f"R@{cut}" for cut in CUTS),
+        "all@10",
+        "session any@5",
+        "session all@5",
+        "MRR",
+        "nDCG@10",
+    ):
         drawn.add_column(column, justify="left" if not column else "right")
     for name, score in rows:
         drawn.add_row(name, str(score.questions), *(f"{value:.3f}" for value in score.means().values()))
@@ -286,8 +328,8 @@ async def measure_documents(resources: Resources, data: Path, most: int | None, 
 
 async def run(arguments: argparse.Namespace) -> None:
     """Measure what was asked for, print it and write it down."""
-    console = Console(width=120)
-    sets = {"locomo": locomo, "longmemeval": longmemeval}
+    console = Console(width=140)
+    sets = {"locomo": locomo, "longmemeval": longmemeval, "lifebench": lifebench}
     settings = Settings(home=arguments.home, embedding_profile=arguments.profile)
     report: dict[str, Any] = {"profile": arguments.profile}
     async with open_resources(settings) as resources:
@@ -337,8 +379,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--home", type=Path, default=Path("/var/tmp/recordari-bench"))
-    parser.add_argument("--profile", choices=["best", "fast"], default="best")
-    parser.add_argument("--only", choices=["locomo", "longmemeval", "tau2"])
+    parser.add_argument("--profile", choices=["best", "fast", "thorough"], default="best")
+    parser.add_argument("--only", choices=["locomo", "longmemeval", "lifebench", "tau2"])
     parser.add_argument("--stores", type=int, default=None, help="only the first stores of each set")
     parser.add_argument("--questions", type=int, default=None, help="only the first questions of each store")
     parser.add_argument("--ablation", action="store_true", help="also with arms switched on one by one")

@@ -100,8 +100,10 @@ class Settings(BaseSettings):
     )
 
     # Embedding
-    embedding_profile: Literal["best", "fast"] = Field(
-        default="best", description="best: a small transformer embeds; fast: static vectors, no transformer."
+    embedding_profile: Literal["best", "fast", "thorough"] = Field(
+        default="best",
+        description="best: a small transformer embeds; fast: static vectors, no transformer; thorough: as best, and a "
+        "cross-encoder on this machine reorders the first 20.",
     )
     embedding_provider: Literal["local", "openai", "tei", "fastembed", "sentence-transformers", "none"] = Field(
         default="local", description="What embeds texts; `none`: keyword recall only."
@@ -123,12 +125,13 @@ class Settings(BaseSettings):
 
     # Reranking
     rerank_provider: Literal["none", "local", "tei", "cohere", "jina"] = Field(
-        default="none", description="Cross-encoder that reorders the best candidates."
+        default="none",
+        description="Cross-encoder that reorders the best candidates; the profile thorough has a local one.",
     )
     rerank_url: str | None = Field(default=None, description="Address of the reranker.")
     rerank_model: str | None = Field(default=None, description="Model that the reranker uses.")
     rerank_api_key: SecretStr | None = Field(default=None, description="Key for that address.")
-    rerank_timeout: float = Field(default=0.5, gt=0, description="Seconds a rerank may take before it is left out.")
+    rerank_timeout: float = Field(default=2.0, gt=0, description="Seconds a rerank may take before it is left out.")
 
     # Language model
     llm_provider: Literal["none", "openai", "anthropic"] = Field(
@@ -252,6 +255,12 @@ class Settings(BaseSettings):
     @classmethod
     def _empty_is_unset(cls, value: object) -> object:
         return None if value == "" else value
+
+    @property
+    def reranker(self) -> str:
+        """The provider of the cross-encoder in use: the one that is set, or the profile's."""
+        is_the_profiles = self.embedding_profile == "thorough" and self.rerank_provider == "none"
+        return "local" if is_the_profiles else self.rerank_provider
 
 
 def load_settings(**changes: Any) -> Settings:

@@ -231,7 +231,7 @@ def _embedding_spec(settings: Settings, *, model: str | None = None) -> Embeddin
 
 def _rerank_spec(settings: Settings) -> RerankSpec:
     return RerankSpec(
-        provider=RerankProvider(settings.rerank_provider),
+        provider=RerankProvider(settings.reranker),
         model=settings.rerank_model or DEFAULT_CROSS_ENCODER,
         base_url=settings.rerank_url,
         api_key=_plain(settings.rerank_api_key),

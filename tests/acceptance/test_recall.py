@@ -190,13 +190,23 @@ async def test_degraded_is_true_exactly_while_something_waits(chat: Memory) -> N
     assert not (await chat.recall("ledger")).degraded
 
 
+async def test_what_was_recorded_within_the_asked_time_is_above_what_was_said_soon_after(chat: Memory) -> None:
+    for day, content in (
+        (4, "Receipt: two tickets for the ferry"),
+        (11, "Receipt: two tickets for the ferry, refunded"),
+    ):
+        await chat.remember(content, event_time=datetime(2031, 3, day, 9, tzinfo=UTC))
+    answer = await chat.recall("Which tickets for the ferry were refunded or bought on 4 March 2031?")
+    assert texts(answer)[0] == "Receipt: two tickets for the ferry"
+
+
 # "Any rerank failure (TEI down, timeout, malformed response) returns merge-order results."
 
 
 def _scores(request: Request) -> Reply:
     """A reranker that likes the last candidate best."""
     count = len(request.body["texts"])
-    return Reply(body=[{"index": index, "score": (index + 1) / (count + 1)} for index in range(count)])
+    return Reply(body=[{"index": index, "score": 0.9 if index == count - 1 else 0.01} for index in range(count)])
 
 
 async def test_rerank_reorders_and_says_so(chat: Memory) -> None:
@@ -206,7 +216,8 @@ async def test_rerank_reorders_and_says_so(chat: Memory) -> None:
     with json_server(_scores) as server:
         asked = await _with_reranker(chat, server.url, timeout=60).recall("door code")
         assert asked.rerank_used and not plain.rerank_used
-        assert texts(asked) == texts(plain)[::-1]
+        first, second, third = texts(plain)
+        assert texts(asked) == [third, first, second]
         off = await _with_reranker(chat, server.url, timeout=60).recall("door code", enable_rerank=False)
         assert not off.rerank_used and texts(off) == texts(plain)
 

@@ -14,6 +14,7 @@ from tests.local_models import require_model
 
 from recordari.errors import ConfigurationError, InvalidInput, ProviderError
 from recordari.models.base import Reranker, fail_open
+from recordari.models.inference import CrossEncoder
 from recordari.models.reranking import HttpReranker, LocalCrossEncoder, RerankProvider, RerankSpec, make_reranker
 
 PASSAGES = ["The bill was paid in March.", "Ben is allergic to peanuts.", "Lisbon lies on the Tagus."]
@@ -52,6 +53,23 @@ async def test_scores_come_back_in_the_order_given_whatever_the_lengths(start: S
     scores = await reranker.rerank(QUESTION, passages)
     assert len(scores) == 20
     assert scores.index(max(scores)) == 7
+
+
+async def test_a_pair_that_was_scored_is_not_scored_again(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_model("ms-marco-MiniLM-L-12")
+    reranker = start(LocalCrossEncoder(RerankSpec(offline=True)))
+    first = await reranker.rerank(QUESTION, PASSAGES)
+    read: list[str] = []
+
+    def score(_encoder: CrossEncoder, query: str, passages: list[str]) -> list[float]:
+        read.extend(passages)
+        return [0.5] * len(passages)
+
+    monkeypatch.setattr(CrossEncoder, "scores", score)
+    again = await reranker.rerank(QUESTION, [PASSAGES[2], "Ben likes tea.", PASSAGES[0]])
+    assert again == [first[2], 0.5, first[0]]
+    assert read == ["Ben likes tea."]
+    assert await reranker.rerank("Another question?", PASSAGES) == [0.5] * 3
 
 
 async def test_more_than_twenty_passages_are_refused(start: Start) -> None:

@@ -49,7 +49,7 @@ WHEEL_SECONDS = 900.0
 LOCK_SECONDS = 900.0
 
 # The embedding model of each profile. The static table re-scores the candidates in both.
-PROFILES = {"best": "e5-small-v2", "fast": "potion-base-8M"}
+PROFILES = {"best": "e5-small-v2", "fast": "potion-base-8M", "thorough": "e5-small-v2"}
 RESCORER = "potion-base-8M"
 RERANKER = "ms-marco-MiniLM-L-12"
 
@@ -318,7 +318,7 @@ def needed_models(settings: Settings) -> tuple[str, ...]:
     names = [RESCORER]
     if settings.embedding_provider == "local":
         names.insert(0, settings.embedding_model or PROFILES[settings.embedding_profile])
-    if settings.rerank_provider == "local":
+    if settings.reranker == "local":
         names.append(settings.rerank_model or RERANKER)
     return tuple(dict.fromkeys(names))
 

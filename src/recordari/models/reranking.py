@@ -6,10 +6,12 @@ Each checks the model's answer and raises `ProviderError` if it is malformed; th
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -25,6 +27,7 @@ DEFAULT_CROSS_ENCODER = "ms-marco-MiniLM-L-12"
 MAX_PASSAGES = 20  # R4: up to 20 candidates
 BATCH_PAIRS = 4  # the fastest size for int8 models, and a cancelled caller frees the thread soon
 BATCH_CHARACTERS = 800
+MOST_PAIRS = 20_000  # scores kept in the process, about 3 MB
 
 
 class RerankProvider(StrEnum):
@@ -148,7 +151,7 @@ class HttpReranker:
 
 
 class LocalCrossEncoder:
-    """Scores passages with a cross-encoder of the registry; about 13 ms a passage on one core."""
+    """Scores passages with a cross-encoder of the registry, about 13 ms each on one core, and keeps the scores."""
 
     def __init__(self, spec: RerankSpec) -> None:
         model = find_model(spec.model)
@@ -161,23 +164,38 @@ class LocalCrossEncoder:
 
         self.model_id = model.model_id
         self._model = LazyModel(model.model_id, load)
+        self._known: OrderedDict[bytes, float] = OrderedDict()
 
     async def ready(self) -> None:
         await self._model.use(Urgency.QUESTION, lambda _encoder: None)
 
     async def rerank(self, query: str, passages: Sequence[str]) -> list[float]:
         _check_number(passages)
-        scores = [0.0] * len(passages)
-        lengths = [len(query) + len(passage) for passage in passages]
+        keys = [_pair_key(query, passage) for passage in passages]
+        scores = {key: self._known[key] for key in keys if key in self._known}
+        missing = {key: passage for key, passage in zip(keys, passages, strict=True) if key not in scores}
+        texts, new_keys = list(missing.values()), list(missing)
+        lengths = [len(query) + len(passage) for passage in texts]
         for batch in cut_batches(lengths, texts=BATCH_PAIRS, characters=BATCH_CHARACTERS):
-            part = [passages[position] for position in batch]
+            part = [texts[position] for position in batch]
             results = await self._model.use(Urgency.QUESTION, partial(CrossEncoder.scores, query=query, passages=part))
+            # Kept batch by batch: a question that ran out of time goes on from here when it is asked again.
             for position, score in zip(batch, results, strict=True):
-                scores[position] = score
-        return scores
+                scores[new_keys[position]] = self._known[new_keys[position]] = score
+        for key in self._known.keys() & set(keys):
+            self._known.move_to_end(key)
+        while len(self._known) > MOST_PAIRS:
+            self._known.popitem(last=False)
+        return [scores[key] for key in keys]
 
     async def close(self) -> None:
         await self._model.close()
+        self._known.clear()
+
+
+def _pair_key(query: str, passage: str) -> bytes:
+    """A digest: what was forgotten must not stay here as text."""
+    return blake2b(f"{len(query)} {query}{passage}".encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 def _check_number(passages: Sequence[str]) -> None:

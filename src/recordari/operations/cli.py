@@ -181,7 +181,8 @@ def _reapplied(reapplied: list[maintenance.TenantReapplied]) -> list[Table | Hin
 
 async def _reapply(settings: Settings, folder: Path | None) -> list[maintenance.TenantReapplied]:
     # Forgetting needs no model.
-    without_models = settings.model_copy(update={"embedding_provider": "none", "rerank_provider": "none"})
+    none = {"embedding_provider": "none", "embedding_profile": "best", "rerank_provider": "none"}
+    without_models = settings.model_copy(update=none)
     async with open_address(settings) as address, open_resources(without_models) as resources:
         return await maintenance.reapply_erasures(resources, owner_of(address), folder)
 

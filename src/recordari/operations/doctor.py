@@ -86,7 +86,7 @@ def check_configuration(settings: Settings) -> list[Check]:
     return [
         _check_hosts(settings),
         _check_helper("embedder", settings.embedding_provider, settings.embedding_url, "RECORDARI_EMBEDDING_URL"),
-        _check_helper("reranker", settings.rerank_provider, settings.rerank_url, "RECORDARI_RERANK_URL"),
+        _check_helper("reranker", settings.reranker, settings.rerank_url, "RECORDARI_RERANK_URL"),
     ]
 
 

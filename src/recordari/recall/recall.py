@@ -31,6 +31,7 @@ from recordari.recall.request import Arm, RecallAnswer, RecalledItem, RecallRequ
 from recordari.recall.rules.arms import find_rows
 from recordari.recall.rules.candidates import Columns, SearchHits, arm_counts, search_hits
 from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Folded, Question, Ranked, folded, ranked, with_ranks
+from recordari.recall.rules.reranking import RERANKED, blended, passage
 from recordari.recall.rules.sources import HISTORY_KINDS, Archive, RecallSettings, left_out, searched
 from recordari.recall.rules.steps import is_bridging
 from recordari.recall.rules.temporal.times import Interval, question_interval, written_interval
@@ -46,8 +47,6 @@ from recordari.recall.search import (
 from recordari.recall.storage import LexicalHits, Search, Visibility
 from recordari.tenants.tenants import TenantCache
 
-RERANKED = 20  # R4
-RERANK_SHARE = 0.4
 SPARE = 10  # ranked beyond top_k, to replace merged duplicates
 TRACED = 60  # items shown in a trace
 MOST_RANKED = 300  # if most of the ranked items say the same
@@ -165,7 +164,7 @@ class _Recall:
         # Without a vector the model must not be named: vectors of different lengths would be compared.
         search = replace(search, vector=vector, model_id=model_id or "" if vector is not None else "")
         result, merged = await self._find_best(question, search, lexical, view)
-        ordered, rerank_used = await self._reranked(merged.kept, result.items)
+        ordered, rerank_used = await self._reranked(merged.kept, result.items, search, view.language)
         self._mark("total")
         chosen = tuple(_recalled(ranked_item, result, merged) for ranked_item in ordered[: self.request.top_k])
         if self.request.counts_as_use:
@@ -412,36 +411,29 @@ class _Recall:
         kinds = set(self.request.source_kinds or Kind)
         return view.distinct_items < view.items and Kind.FACT in kinds and len(kinds) > 1
 
-    async def _reranked(self, best: list[Ranked], items: Mapping[UUID, Item]) -> tuple[list[Ranked], bool]:
+    async def _reranked(
+        self, best: list[Ranked], items: Mapping[UUID, Item], search: Search, language: str
+    ) -> tuple[list[Ranked], bool]:
         """The best candidates by our score blended with that of a cross-encoder; unchanged if it fails."""
         reranker = self.resources.reranker
         if reranker is None or not self.request.enable_rerank or not best:
             if reranker is not None:
                 self.rerank = "nothing was found" if self.request.enable_rerank else "not asked for"
             return best, False
-        head = best[:RERANKED]
-        texts = [items[item.candidate.item_id].content for item in head]
+        head = [items[item.candidate.item_id] for item in best[:RERANKED]]
+        passages = [
+            passage(item.content, speaker=item.speaker, moment=item.event_time, terms=search.terms, language=language)
+            for item in head
+        ]
         scores, ran = await fail_open(
             "rerank",
-            lambda: reranker.rerank(self.request.query, texts),
+            lambda: reranker.rerank(self.request.query, passages),
             fallback=list[float](),
             seconds=self.resources.settings.rerank_timeout,
         )
+        self._mark("rerank")
         self.rerank = "used" if ran else "failed or took too long; the order stays as it was"
-        if not ran:
-            return best, False
-        # Scaled to the range of our scores and 0: where nothing fits well, the cross-encoder decides.
-        own = [0.0, *(item.score for item in head)]
-        span = (max(own) - min(own)) or 1.0
-        blended = [
-            replace(
-                item,
-                score=(1 - RERANK_SHARE) * item.score + RERANK_SHARE * span * score,
-                parts={**item.parts, "rerank": round(score, 4)},
-            )
-            for item, score in zip(head, scores, strict=True)
-        ]
-        return [*sorted(blended, key=lambda item: -item.score), *best[RERANKED:]], True
+        return ([*blended(best[:RERANKED], scores), *best[RERANKED:]], True) if ran else (best, False)
 
     def _trace(
         self, ordered: Sequence[Ranked], result: _Result, question: Question, search: Search, merged: Folded

@@ -83,7 +83,7 @@ def weights_of(arms: frozenset[Arm]) -> Weights:
     parts = {
         Arm.LATE: ("late",),
         Arm.SESSION: ("session", "following", "previous_words", "previous_late", "repeat"),
-        Arm.TIME: ("interval", "date_words", "newer"),
+        Arm.TIME: ("interval", "inside", "date_words", "newer"),
         Arm.ENTITY: ("entity", "linked"),
         Arm.WORDING: ("speaker", "own_words", "question", "dated", "disclosure"),
     }

@@ -46,13 +46,14 @@ class Weights:
     question: float = -0.2
     dated: float = 0.5
     interval: float = 0.7
+    inside: float = 1.0  # and made within it
     newer: float = 2.0  # times how plainly the question asks for the present
     # A session is on the matter from the second share of the best score on, and not at all below the first.
     on_the_matter: tuple[float, float] = (0.6, 0.85)
     disclosure: float = 0.4
-    entity: float = 0.2
+    entity: float = 0.1
     linked: float = 0.6
-    repeat: float = 0.04
+    repeat: float = 0.02
     saturation: float = 1.2
     length_share: float = 0.5
     previous_words: float = 0.5
@@ -103,23 +104,13 @@ def ranked(
     hits = results.hits
     if not len(hits):
         return []
-    parts = {
-        "words": weights.words * _words(question, columns, collection, weights)[hits],
-        "late": weights.late * _late_interaction(question, columns, collection, weights)[hits],
-        "meaning": weights.meaning * _meaning(question, results.similarity[hits]),
-    }
-    base = sum(parts.values(), np.zeros(len(hits)))
-    parts["session"] = weights.session * _best_of_session(columns, hits, base)
-    parts["following"] = weights.following * _of_following(columns, hits, base)
-    if question.wording.present and question.interval is None:
-        parts["newer"] = weights.newer * question.wording.present * _newer(columns, hits, base, weights.on_the_matter)
-    parts |= {name: values[hits] for name, values in _priors(question, columns, results, weights).items()}
+    features = features_of(question, columns, results, collection, weights)
+    parts = weighed(features, weights)
     total = sum(parts.values(), np.zeros(len(hits)))
     # Poor candidates are ordered too: below 0 a scope that counts for more is nearer to 0.
-    weighed = (_scope_weights(columns, scope_weights, line) * np.where(columns.is_archived, weights.archived, 1.0))[
-        hits
-    ]
-    scores = np.where(total > 0, total * weighed, total / np.maximum(weighed, 1e-9))
+    faded = np.where(columns.is_archived, weights.archived, 1.0)
+    factors = (_scope_weights(columns, scope_weights, line) * faded)[hits]
+    scores = np.where(total > 0, total * factors, total / np.maximum(factors, 1e-9))
     return [
         Ranked(
             candidate=columns.rows[hits[hit]],
@@ -127,8 +118,62 @@ def ranked(
             score=score,
             parts={name: round(float(values[hit]), 4) for name, values in parts.items()} if explained else {},
         )
-        for hit, score in _spread_over_sessions(columns, hits, scores, weights.repeat, limit)
+        for hit, score in spread_over_sessions(features, scores, weights.repeat, limit)
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """What the ranker knows about the hits of one search, before any weight; a value for each hit."""
+
+    words: Floats
+    late: Floats
+    meaning: Floats
+    threads: Ids
+    sessions: Ids
+    after: Ids
+    """The index of the hit that follows, or -1."""
+    moments: Floats
+    is_turn: Mask
+    present: float
+    """How clearly the question asks for the present."""
+    priors: Mapping[str, Floats]
+    """What does not depend on a match: speaker, time and wording."""
+
+
+def features_of(
+    question: Question, columns: Columns, results: SearchHits, collection: Collection, weights: Weights
+) -> Features:
+    hits = results.hits
+    place: Ids = np.full(len(columns) + 1, -1)
+    place[hits] = np.arange(len(hits))
+    return Features(
+        words=_words(question, columns, collection, weights)[hits],
+        late=_late_interaction(question, columns, collection, weights)[hits],
+        meaning=_meaning(question, results.similarity[hits]),
+        threads=columns.threads[hits],
+        sessions=columns.sessions[hits],
+        after=place[columns.after[hits]],
+        moments=columns.moments[hits],
+        is_turn=~columns.is_alone[hits],
+        present=question.wording.present if question.interval is None else 0.0,
+        priors={name: values[hits] for name, values in _priors(question, columns, results, weights).items()},
+    )
+
+
+def weighed(features: Features, weights: Weights) -> dict[str, Floats]:
+    """The parts of each score."""
+    parts = {
+        "words": weights.words * features.words,
+        "late": weights.late * features.late,
+        "meaning": weights.meaning * features.meaning,
+    }
+    base = sum(parts.values(), np.zeros(len(features.words)))
+    parts["session"] = weights.session * _best_of_session(features.threads, base)
+    parts["following"] = weights.following * np.append(base, 0.0)[features.after]
+    if features.present:
+        parts["newer"] = weights.newer * features.present * _newer(features, base, weights.on_the_matter)
+    return parts | {name: getattr(weights, name) * values for name, values in features.priors.items()}
 
 
 def _words(question: Question, columns: Columns, collection: Collection, weights: Weights) -> Floats:
@@ -187,26 +232,25 @@ def _meaning(question: Question, similarity: Floats) -> Floats:
     return np.asarray((filled - mean) / (4 * deviation), dtype=np.float64)
 
 
-def _best_of_session(columns: Columns, hits: Ids, base: Floats) -> Floats:
+def _best_of_session(threads: Ids, base: Floats) -> Floats:
     """The best base score in the same session: a conversation about the matter holds its answer."""
-    threads = columns.threads[hits]
-    best: Floats = np.full(len(columns), -np.inf)
+    best: Floats = np.full(int(threads.max(initial=0)) + 1, -np.inf)
     np.maximum.at(best, threads, base)
     return best[threads]
 
 
-def _newer(columns: Columns, hits: Ids, base: Floats, on_the_matter: tuple[float, float]) -> Floats:
+def _newer(features: Features, base: Floats, on_the_matter: tuple[float, float]) -> Floats:
     """How late each text is among the sessions on the matter, from 0 for the first to 1 for the last, if it fits."""
-    newer = np.zeros(len(hits))
-    is_turn = ~columns.is_alone[hits]
+    newer = np.zeros(len(base))
+    is_turn, sessions = features.is_turn, features.sessions
     # A fact is short and fits better than any turn: turns decide how well a session fits, and a fact is as new as the
     # session in which it was stated. Facts without such a turn are compared with each other.
-    sessions = columns.sessions[hits]
     of_turns = is_turn | np.isin(sessions, sessions[is_turn])
-    for alike, groups, leads in ((of_turns, sessions, is_turn), (~of_turns, columns.threads[hits], ~of_turns)):
+    for alike, groups, leads in ((of_turns, sessions, is_turn), (~of_turns, features.threads, ~of_turns)):
         if alike.any():
-            moments = columns.moments[hits[alike]]
-            newer[alike] = _newer_alike(moments, groups[alike], leads[alike], base[alike], on_the_matter)
+            newer[alike] = _newer_alike(
+                features.moments[alike], groups[alike], leads[alike], base[alike], on_the_matter
+            )
     return newer
 
 
@@ -232,33 +276,28 @@ def _newer_alike(moments: Floats, groups: Ids, leads: Mask, base: Floats, on_the
     return np.asarray(np.clip(base / top, 0, 1) * share[group_of], dtype=np.float64)
 
 
-def _of_following(columns: Columns, hits: Ids, base: Floats) -> Floats:
-    by_row: Floats = np.zeros(len(columns) + 1)
-    by_row[hits] = base
-    return by_row[columns.after[hits]]
-
-
 def _priors(question: Question, columns: Columns, results: SearchHits, weights: Weights) -> dict[str, Floats]:
-    """The parts that do not depend on matching words: speaker, time and wording."""
-    parts = {
-        "verbatim": weights.verbatim * columns.are_verbatim(question.terms),
-        "question": weights.question * columns.asks,
-        "disclosure": weights.disclosure * columns.disclosure,
-        "entity": weights.entity * results.entity,
+    """What does not depend on matching words: speaker, time and wording."""
+    priors = {
+        "verbatim": columns.are_verbatim(question.terms),
+        "question": columns.asks,
+        "disclosure": columns.disclosure,
+        "entity": results.entity,
     }
     if results.linked.any():
-        parts["linked"] = weights.linked * results.linked
+        priors["linked"] = results.linked
     named = columns.speakers.keys() & question.words
     if len(named) == 1:
-        parts["speaker"] = weights.speaker * marked(len(columns), columns.speakers[named.pop()])
+        priors["speaker"] = marked(len(columns), columns.speakers[named.pop()])
     if question.wording.about_the_speaker:
-        parts["own_words"] = weights.own_words * columns.is_users
+        priors["own_words"] = columns.is_users
     if question.wording.when:
-        parts["dated"] = weights.dated * columns.is_dated
+        priors["dated"] = columns.is_dated
     if question.interval is not None:
-        # People talk about things a little later.
-        parts["interval"] = weights.interval * within(columns.moments, question.interval, weights.interval_slack)
-    return {name: np.asarray(values, dtype=np.float64) for name, values in parts.items()}
+        # People talk about things a little later; a record is made when they happen.
+        priors["interval"] = within(columns.moments, question.interval, weights.interval_slack)
+        priors["inside"] = within(columns.moments, question.interval)
+    return {name: np.asarray(values, dtype=np.float64) for name, values in priors.items()}
 
 
 def _scope_weights(columns: Columns, scope_weights: Mapping[AskedScope, float], line: Sequence[str]) -> Floats:
@@ -268,27 +307,25 @@ def _scope_weights(columns: Columns, scope_weights: Mapping[AskedScope, float], 
     return weights
 
 
-def _spread_over_sessions(
-    columns: Columns, hits: Ids, scores: Floats, penalty: float, limit: int
-) -> list[tuple[int, float]]:
+def spread_over_sessions(features: Features, scores: Floats, penalty: float, limit: int) -> list[tuple[int, float]]:
     """Choose the best hit again and again, each with its score at that moment; ties go to the newer."""
-    limit = min(limit, len(hits))
+    limit = min(limit, len(scores))
     # Each choice lowers the others of its session by the penalty: a score further behind than that is never chosen.
     least = np.partition(scores, len(scores) - limit)[len(scores) - limit] - penalty * limit
     near = np.flatnonzero(scores >= least)
     # A difference of age decides only between equal scores.
-    ages = columns.moments[hits[near]] * -1e-16
+    ages = features.moments[near] * -1e-16
     heap = [
         (age - score, hit, score, 0)
         for age, hit, score in zip(ages.tolist(), near.tolist(), scores[near].tolist(), strict=True)
     ]
     heapq.heapify(heap)
-    threads, alone = columns.threads[hits].tolist(), columns.is_alone[hits].tolist()
+    threads, is_turn = features.threads.tolist(), features.is_turn.tolist()
     chosen: dict[int, int] = {}
     order: list[tuple[int, float]] = []
     while len(order) < limit:
         key, hit, score, lowered = heap[0]
-        now = 0 if alone[hit] else chosen.get(threads[hit], 0)
+        now = chosen.get(threads[hit], 0) if is_turn[hit] else 0
         if now > lowered:
             loss = penalty * (now - lowered)
             heapq.heapreplace(heap, (key + loss, hit, score - loss, now))

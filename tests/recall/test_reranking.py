@@ -1,0 +1,83 @@
+"""What the cross-encoder reads, and what its scores change."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from recordari.config import Settings
+from recordari.core.identity import Scope
+from recordari.core.items import Trust
+from recordari.models.pull import needed_models
+from recordari.recall.rules.candidates import Candidate
+from recordari.recall.rules.ranking import Ranked
+from recordari.recall.rules.reranking import MOST_CHARACTERS, blended, matching_part, passage
+
+MOMENT = datetime(2031, 5, 9, 18, 30, tzinfo=UTC)
+FILLER = "The harbour was quiet and the boats were moored side by side. "
+
+
+def ranked(*scores: float) -> list[Ranked]:
+    return [
+        Ranked(
+            candidate=Candidate(
+                item_id=UUID(int=number),
+                scope=Scope.USER,
+                thread=None,
+                position=None,
+                speaker=None,
+                trust=Trust.USER,
+                event_time=MOMENT,
+                terms=b"",
+                tokens=b"",
+                traits=0,
+            ),
+            row=number,
+            score=score,
+        )
+        for number, score in enumerate(scores)
+    ]
+
+
+def order(items: list[Ranked]) -> list[int]:
+    return [item.row for item in items]
+
+
+def test_a_passage_says_who_and_when() -> None:
+    read = passage("I moved to Oslo.", speaker="Ines", moment=MOMENT, terms={"oslo": 1.0}, language="english")
+    assert read == "Ines, 09 May 2031: I moved to Oslo."
+    assert passage("Rain.", speaker=None, moment=MOMENT, terms={}, language="english") == "09 May 2031: Rain."
+
+
+@pytest.mark.parametrize("before", [0, 12, 60])
+def test_a_long_text_is_cut_to_the_part_that_matches(before: int) -> None:
+    content = FILLER * before + "The vault opens with the seventh key. It is brass. " + FILLER * 40
+    part = matching_part(content, {"vault": 3.0, "key": 2.0}, language="english")
+    assert "The vault opens with the seventh key." in part
+    assert len(part) <= MOST_CHARACTERS
+
+
+def test_a_text_without_an_end_of_sentence_is_cut_too() -> None:
+    part = matching_part("x" * 5_000 + " vault " + "y" * 5_000, {"vault": 1.0}, language="english")
+    assert 0 < len(part) <= MOST_CHARACTERS
+
+
+def test_small_differences_of_the_cross_encoder_count() -> None:
+    assert order(blended(ranked(1.00, 0.99, 0.98), [0.001, 0.001, 0.04])) == [2, 0, 1]
+
+
+def test_equal_scores_of_the_cross_encoder_change_nothing() -> None:
+    assert order(blended(ranked(3.0, 2.0, 1.0), [0.2, 0.2, 0.2])) == [0, 1, 2]
+    assert order(blended(ranked(2.0, 2.0), [0.1, 0.9])) == [1, 0]
+
+
+def test_the_profile_thorough_is_one_setting() -> None:
+    assert needed_models(Settings(embedding_profile="thorough")) == (
+        "e5-small-v2",
+        "potion-base-8M",
+        "ms-marco-MiniLM-L-12",
+    )
+    assert Settings(embedding_profile="best").reranker == "none"
+    assert Settings(embedding_profile="thorough", rerank_provider="tei").reranker == "tei"
