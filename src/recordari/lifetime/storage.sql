@@ -152,13 +152,13 @@ ORDER BY i.item_id LIMIT %(limit)s
 SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND anonymized_at IS NULL
 
 -- name: archive_items
--- Take items out of what is shown unasked; recall still finds them.
+-- Take items out of what is shown unasked; recall still finds them, unless they end with their run or session.
 WITH archived AS (
     UPDATE items SET archived_at = %(now)s
     WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND archived_at IS NULL AND anonymized_at IS NULL
-    RETURNING item_id
+    RETURNING item_id, tier
 ), marked AS (
-    UPDATE vectors v SET archived = true FROM archived a WHERE v.tenant_id = %(tenant_id)s AND v.item_id = a.item_id
+    UPDATE vectors v SET archived = true, live = v.live AND a.tier NOT IN ('run', 'session') FROM archived a WHERE v.tenant_id = %(tenant_id)s AND v.item_id = a.item_id
 )
 SELECT item_id FROM archived
 

@@ -11,8 +11,9 @@ OR (i.scope = 'session' AND i.user_id = %(history_user)s AND i.kind = ANY(%(hist
                 AND i.session_id <> ALL(%(line)s))
 
 -- name: holds_now
--- Fragment: items that are true and not forgotten; archived ones too.
+-- Fragment: items that are true and not forgotten; faded ones too, but nothing that ended with its run or session.
 i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
+        AND (i.archived_at IS NULL OR i.tier NOT IN ('run', 'session'))
 
 -- name: held_then
 -- Fragment: items that were true at one moment by what was recorded at another, whatever happened since.
