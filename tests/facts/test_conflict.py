@@ -79,6 +79,7 @@ KEPT = [
     ("Contact 3 of account 3 waits for 2 offers", "Contact 8 of account 3 waits for 5 offers"),
     ("Order 17 was refunded to the customer", "Order 18 was not refunded to the customer"),
     ("Ticket #12 takes 3 days to close", "Ticket #13 takes 5 days to close"),
+    ("This is entry number 17 of the ledger", "This is entry number 18 of the ledger"),
     ("Anna's dog weighs 12 kilos", "Bella's dog weighs 14 kilos"),
     ("The flight from Malmö takes 2 hours", "The flight from Lisbon takes 4 hours"),
     ("Erik does not eat fish", "Maria does eat fish"),

@@ -23,6 +23,7 @@ DETERMINERS = {
         "nl": "de het een deze dit",
     }.items()
 }
+_NUMBER_WORDS = frozenset({"number", "no", "nr", "nummer", "numéro", "número", "numero"})
 _BEFORE_NOUNS = frozenset().union(*DETERMINERS.values(), "alla della dalla nella".split()) - {"de", "des"}
 """Of all languages: the one of a short text is a guess."""
 _WITHOUT_MEANING = frozenset({"function", "me", "my", "third", "their", "be"})
@@ -172,8 +173,10 @@ class Reading:
         return self.tokens[place].text in _BEFORE_NOUNS | self.determiners
 
     def _is_identifier(self, value: Value) -> bool:
-        """ "Order 17 is due", "we paid the order 17"; not "listens on port 17"."""
+        """ "Order 17 is due", "we paid the order 17", "it is entry number 17"; not "listens on port 17"."""
         is_named = value.kind == "number" and bool(value.unit) and value.place > 1
+        if is_named and self.tokens[value.place - 1].text in _NUMBER_WORDS:
+            return self.tokens[value.place - 2].is_content
         return is_identifier(value, self.verb) or (is_named and self._is_article(value.place - 2))
 
     @cached_property
