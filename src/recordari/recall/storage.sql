@@ -103,7 +103,7 @@ FROM unnest(%(queries)s::tsquery[], %(weights)s::real[]) AS t (query, weight)
 -- OFFSET 0 forces the index of words: a generic plan would rather walk the index by time, whose range holds everything.
 CROSS JOIN LATERAL (
     SELECT i.item_id, i.kind, i.scope, i.owned_by, i.user_id, i.agent_id, i.session_id, i.source_id, i.event_time,
-        i.created_at, i.valid_at, i.invalid_at, i.retired_at, i.superseded_by, i.archived_at, i.deleted_at, i.anonymized_at,
+        i.created_at, i.valid_at, i.invalid_at, i.retired_at, i.superseded_by, i.tier, i.archived_at, i.deleted_at, i.anonymized_at,
         ts_rank(i.tsv, t.query, 1) AS rank
     FROM items i
     WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query OFFSET 0) i

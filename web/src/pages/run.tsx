@@ -82,6 +82,12 @@ function TurnStep({ turn, currency }: { turn: Turn; currency: string }) {
   );
 }
 
+/** A result as text: JSON is written out, and a very long one is cut. */
+function shown(result: unknown): string {
+  const text = typeof result === "string" ? result : JSON.stringify(result, null, 2);
+  return text.slice(0, 20_000);
+}
+
 function CallStep({ step, slowest }: { step: ToolCall; slowest: number }) {
   return (
     <div class={`step ${step.error ? "failed" : ""}`}>
@@ -94,7 +100,7 @@ function CallStep({ step, slowest }: { step: ToolCall; slowest: number }) {
       {step.latency_ms !== null && <span class="bar-track"><span class="bar-fill" style={{ width: `${(step.latency_ms / slowest) * 100}%` }} /></span>}
       <pre dir="auto">{step.arguments}</pre>
       {step.error && <div class="error" dir="auto">{step.error}</div>}
-      {step.result !== null && <pre dir="auto">{step.result.slice(0, 20_000)}</pre>}
+      {step.result != null && <pre dir="auto">{shown(step.result)}</pre>}
       {step.result_id && <span class="small"><Link to={itemPath(step.result_id)}>the result as a memory</Link>{step.result_bytes ? <span class="muted"> · {bytes(step.result_bytes)}</span> : null}</span>}
     </div>
   );
