@@ -17,6 +17,12 @@ _HABIT = re.compile(
     r"(?:every|each|jeden|jeder|le|les|chaque|los|cada|todos os|todas as|às|aos|il|la|ogni|elke|iedere)\s$",
     re.IGNORECASE,
 )
+# Beside these the year of a month stands apart: "last March (2026)".
+_RELATIVE = re.compile(
+    r"\b(?:last|past|next|this|coming|letzte|vorige|nächste|kommende|diese|dernier|prochain|pasad|próxim|passad|scors|prossim"
+    r"|afgelopen|volgende|komende|aanstaande)\w{0,2}\b",
+    re.IGNORECASE,
+)
 _WITH_DE = frozenset({"es", "pt"})
 LONG = timedelta(days=27)
 LONGER = timedelta(days=32)
@@ -49,7 +55,9 @@ def _written(found: TimeExpression, before: str, speech: Speech, *, is_habit: bo
     de = " de" if speech.code in _WITH_DE else ""
     if any(name in found.text.casefold() for name in months):
         moment = start or end
-        return f"{de} {moment.year}" if moment is not None else None
+        if moment is None or _RELATIVE.search(found.text) is None:
+            return f"{de} {moment.year}" if moment is not None else None
+        return f" ({moment.year})"
     if start is None or end is None or start.hour or end.hour or end - start < timedelta(days=1):
         return None
     if is_habit or _HABIT.search(before) or found.text.endswith(("s", "th", "st", "nd", "rd")):
