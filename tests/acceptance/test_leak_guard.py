@@ -127,17 +127,18 @@ async def test_no_other_way_of_writing_lets_a_copy_in(memory: Memory, chat: Memo
     assert await live_facts(memory) == ["Ana likes the tool library"]
     for column, value, item_id in (("kind", "fact", said.id), ("content", FIRST, fact.id)):
         with pytest.raises(psycopg.errors.CheckViolation) as refused:
-            as_tenant(settings, memory, f"UPDATE items SET {column} = %s WHERE item_id = %s", value, item_id)
+            as_tenant(settings, memory, "ana", f"UPDATE items SET {column} = %s WHERE item_id = %s", value, item_id)
         assert refused.value.sqlstate == "23514"
 
 
-def as_tenant(settings: Settings, memory: Memory, statement: str, *parameters: object) -> None:
+def as_tenant(settings: Settings, memory: Memory, user: str, statement: str, *parameters: object) -> None:
     """Run a statement of somebody who has the application's own connection."""
     assert settings.database_url is not None
     with psycopg.connect(settings.database_url.get_secret_value()) as connection:
         connection.execute(f"SET app.tenant_id = '{memory.identity.tenant_id}'")
+        connection.execute(f"SET app.user_id = '{user}'")
         connection.execute("SET search_path = recordari, public")
-        connection.execute(statement, parameters)
+        assert connection.execute(statement, parameters).rowcount == 1
 
 
 async def test_copies_that_were_there_before_end_and_come_back_only_without_protection(

@@ -31,10 +31,9 @@ async def test_a_profile_groups_what_is_known_by_category(ana: Memory) -> None:
     await ana.remember_fact("Ana owns a bicycle")
     found = await ana.profile()
     assert found.content.splitlines() == [
-        "Personal: Ana lives in Lisbon.",
+        "Personal: Ana owns a bicycle. Ana lives in Lisbon.",
         "Preferences: Ana prefers tea.",
         "Way of working: Ana reviews code on Fridays.",
-        "Other: Ana owns a bicycle.",
     ]
     assert found.facts == 4
 

@@ -305,7 +305,7 @@ async def test_the_schema_names_kinds_scopes_and_examples(resources: Resources) 
         schema = door.app.openapi()
         models = schema["components"]["schemas"]
         assert models["Kind"]["enum"] == list(Kind)
-        assert models["AskedScope"]["enum"] == ["session", "user", "agent", "tenant", "any"]
+        assert models["AskedScope"]["enum"] == ["session", "user", "agent", "tenant", "history", "any"]
         for name in ("ItemRequest", "ItemBatch", "FactRequest", "RecallRequestBody", "ReembedRequest"):
             assert models[name]["examples"], name
         line = schema["paths"]["/v1/import"]["post"]["requestBody"]["content"]["application/x-ndjson"]["schema"]
