@@ -148,10 +148,10 @@ async def test_who_is_cancelled_leaves_nothing_and_the_connection_goes_on(databa
     assert await database.execute(memory.identity, WHO) == [(before,)]
 
 
-@pytest.mark.parametrize("way", ["pipeline", "transaction"])
 async def test_who_is_cancelled_while_a_failure_is_rolled_back_takes_no_connection_along(
-    database: Database, memory: Memory, monkeypatch: pytest.MonkeyPatch, way: str
+    database: Database, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of a transaction; a pipeline that fails was rolled back by the server."""
     rolls_back = asyncio.Event()
     roll_back = psycopg.AsyncConnection.rollback
 
@@ -161,8 +161,6 @@ async def test_who_is_cancelled_while_a_failure_is_rolled_back_takes_no_connecti
         await roll_back(connection)
 
     async def fail() -> None:
-        if way == "pipeline":
-            await database.pipeline(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(FAIL, {"zero": 0})])
         async with database.transaction(memory.identity) as tx:
             await tx.run(NOTE, user_id="ana")
             await tx.run(FAIL, zero=0)
