@@ -193,10 +193,10 @@ async def test_an_import_brings_no_copy_though_the_protection_comes_after_the_fa
 
 async def test_the_other_facts_of_a_message_are_kept_when_one_is_refused(memory: Memory, chat: Memory) -> None:
     await protected(memory)
-    said = await chat.remember(f"I live in Lund. I prefer that {SECOND[0].lower()}{SECOND[1:]} My dog is called Rex.")
+    said = await chat.remember(f"I live in Lund. We decided that {FIRST[0].lower()}{FIRST[1:]} My dog is called Rex.")
     await settled(memory)
     kept = " ".join(await live_facts(memory))
-    assert "Lund" in kept and "Rex" in kept and "crowns" not in kept
+    assert "Lund" in kept and "Rex" in kept and "fourteen" not in kept
     (refused,) = [entry for entry in await memory.list_audit(limit=50) if entry.action == "fact.refuse"]
     assert (refused.subject_id, refused.details) == (str(said.id), {"facts": 1})
     assert await memory.list_dead_letters() == []
