@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from recordari.errors import ConfigurationError
@@ -193,9 +193,10 @@ class Settings(BaseSettings):
 
     # Large bodies and files
     object_bucket: str | None = Field(
-        default=None, description="S3 bucket for large bodies (needs the extra `s3`). Unset: a folder in the home."
+        default=None,
+        description="S3 bucket for large bodies, or a folder in it: `memory/agents` (needs the extra `s3`). Unset: a folder "
+        "in the home.",
     )
-    object_prefix: str = Field(default="", description="Folder of the bucket to keep to.")
     object_endpoint: str | None = Field(default=None, description="Address of a service that speaks S3; unset: AWS.")
     object_region: str | None = Field(default=None, description="Region of the bucket.")
     object_access_key: SecretStr | None = Field(default=None, description="Access key id; unset: as AWS tools find it.")
@@ -230,31 +231,11 @@ class Settings(BaseSettings):
             weight = -1.0
         return weight if 0 <= weight < math.inf else float(cls.model_fields[info.field_name].default)
 
-    @field_validator(
-        "database_url",
-        "database_owner_url",
-        "redis_url",
-        "secret_key",
-        "embedding_model",
-        "embedding_url",
-        "embedding_api_key",
-        "embedding_dimensions",
-        "rerank_url",
-        "rerank_model",
-        "rerank_api_key",
-        "judge_distance",
-        "llm_model",
-        "llm_url",
-        "llm_api_key",
-        "database_files",
-        "metrics_token",
-        "jwt_jwks_url",
-        "window_override",
-        mode="before",
-    )
+    @field_validator("*", mode="before")
     @classmethod
-    def _empty_is_unset(cls, value: object) -> object:
-        return None if value == "" else value
+    def _empty_is_unset(cls, value: object, info: ValidationInfo) -> object:
+        may_be_unset = info.field_name is not None and cls.model_fields[info.field_name].default is None
+        return None if value == "" and may_be_unset else value
 
     @property
     def reranker(self) -> str:

@@ -183,10 +183,11 @@ def make_objects(settings: Settings) -> Objects:
     """The configured bucket, or a folder beside the database; encrypted if keys are set."""
     store: StoresByKey = LocalObjects(settings.home / "objects")
     if settings.object_bucket is not None:
+        bucket, _, folder = settings.object_bucket.partition("/")
         store = S3Objects(
             S3Spec(
-                bucket=settings.object_bucket,
-                prefix=settings.object_prefix,
+                bucket=bucket,
+                folder=folder.rstrip("/"),
                 endpoint=settings.object_endpoint,
                 region=settings.object_region,
                 access_key=_plain(settings.object_access_key),
