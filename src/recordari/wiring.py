@@ -40,7 +40,7 @@ from recordari.models import pull
 from recordari.models.base import Embedder
 from recordari.models.embedding import Embedders, EmbeddingProvider, EmbeddingSpec, make_embedder
 from recordari.models.language import LanguageModel, LanguageModelSpec, make_token_counter
-from recordari.models.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
+from recordari.models.reranking import RerankProvider, RerankSpec, make_reranker
 from recordari.models.static import StaticTokens, load_static_tokens
 from recordari.privacy.rules.masking import PrivacyPolicy
 from recordari.recall.accesses import AccessCounts, RecallTimes
@@ -233,7 +233,7 @@ def _embedding_spec(settings: Settings, *, model: str | None = None) -> Embeddin
 def _rerank_spec(settings: Settings) -> RerankSpec:
     return RerankSpec(
         provider=RerankProvider(settings.reranker),
-        model=settings.rerank_model or DEFAULT_CROSS_ENCODER,
+        model=settings.rerank_model or pull.RERANKER,
         base_url=settings.rerank_url,
         api_key=_plain(settings.rerank_api_key),
         cache_dir=pull.models_dir(settings),
