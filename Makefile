@@ -70,6 +70,11 @@ $(FRAMEWORKS:%=test-%): test-%: $(APART)/%/.installed
 	@tests/setup-system
 	@$(APART)/$*/bin/python -m pytest -W default tests/integrations/$(subst -,_,$*) $(ARGS) # their warnings are theirs
 
+.PHONY: test-pooler
+test-pooler: $(VENV)/.installed-dev ## Run the acceptance tests through pgbouncer in transaction mode
+	@tests/setup-system
+	@RECORDARI_TEST_POOLER=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope tests/acceptance $(ARGS)
+
 .PHONY: check
 check: $(VENV)/.installed-dev ## Lint, check formatting, types and the direction of imports
 	@$(BIN)/ruff check
