@@ -52,6 +52,8 @@ class RecallRequest:
     source_id: UUID | None = None
     """Only documents of this source."""
     arms: frozenset[Arm] = frozenset(Arm)
+    project: str | None = None
+    """The piece of work whose items are preferred."""
     counts_as_use: bool = True
     """Whether the items of the answer count as used; False if the caller notes the use itself."""
 

@@ -177,6 +177,7 @@ export interface ContextRequestBody {
   question?: string | null;
   profile?: string | null;
   budget?: number | null;
+  project?: string | null;
   render?: Rendering;
   as_of?: string | null;
   known_at?: string | null;
@@ -909,6 +910,7 @@ export interface RecallRequestBody {
   until?: string | null;
   as_of?: string | null;
   known_at?: string | null;
+  project?: string | null;
   include_superseded?: boolean;
   explain?: boolean;
 }
@@ -1114,7 +1116,7 @@ export interface SectionItem {
   tokens: number;
 }
 
-export type SectionName = "core" | "characteristics" | "knowledge_map" | "shared" | "profile" | "delegated" | "summary" | "long_term" | "temporal" | "daily_log" | "window";
+export type SectionName = "core" | "characteristics" | "knowledge_map" | "shared" | "profile" | "delegated" | "earlier" | "summary" | "long_term" | "temporal" | "daily_log" | "window";
 
 export interface Session {
   session_id: string;
