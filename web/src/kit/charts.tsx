@@ -99,7 +99,7 @@ export function LineChart({ lines, height = 160, label, x, y = count, fromZero =
               <title>{`${x(point.x)}: ${y(point.y)}`}</title>
             </rect>
           ))
-        : lines.map((line, index) => <polyline key={index} class={`line ${line.tone ?? ""}`} points={line.points.map((point) => `${atX(point.x).toFixed(1)},${atY(point.y).toFixed(1)}`).join(" ")} />)}
+        : lines.map((line, index) => <polyline key={index} class={`line ${line.tone ?? ""}`} points={line.points.map((point) => `${atX(point.x).toFixed(1)},${atY(point.y).toFixed(1)}`).join(" ")}>{line.name && <title>{line.name}</title>}</polyline>)}
       {marks.map((mark) => (
         <g key={mark.name}>
           <line class="mark" x1={atX(mark.x)} x2={atX(mark.x)} y1={TOP} y2={height - BOTTOM} />
