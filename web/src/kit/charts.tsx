@@ -61,7 +61,7 @@ interface LineProps {
 }
 
 const WIDTH = 640;
-const LEFT = 48;
+const LEFT = 60;
 const BOTTOM = 20;
 const TOP = 10;
 
