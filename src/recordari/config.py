@@ -64,6 +64,15 @@ class Settings(BaseSettings):
         default=None,
         description="The same database as a role that may migrate it and index the vectors of large tenants.",
     )
+    database_direct_url: SecretStr | None = Field(
+        default=None,
+        description="The application's address past a pooler in transaction mode, for workers: they listen there. "
+        "Unset: behind such a pooler they look for work every five seconds.",
+    )
+    database_pooler: Literal["auto", "none", "transaction"] = Field(
+        default="auto",
+        description="Whether a pooler in transaction mode is before `database_url`; `auto`: found out at start.",
+    )
     auto_migrate: bool = Field(default=True, description="Bring the schema up to date at start, where permitted.")
     postgres_bin_dir: Path | None = Field(
         default=None, description="Folder of PostgreSQL programs for the embedded server. Unset: those of the package."

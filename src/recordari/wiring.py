@@ -68,6 +68,7 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
                 max_size=settings.pool_max_size,
                 timeout=settings.pool_timeout,
                 statement_timeout=settings.statement_timeout,
+                behind_pooler={"auto": None, "none": False, "transaction": True}[settings.database_pooler],
             ),
         )
         await database.open()

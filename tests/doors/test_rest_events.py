@@ -24,6 +24,7 @@ from tests.patience import PATIENCE, until
 
 from recordari.app import Memory
 from recordari.core.items import NewItem
+from recordari.db import outbox
 from recordari.db.queries import Query
 from recordari.errors import InvalidInput
 from recordari.events import follow, webhooks
@@ -351,6 +352,21 @@ async def test_a_webhook_is_told_in_order_and_can_prove_who_speaks(memory: Memor
         assert headers["host"] == taken.url.split("/")[2]
         assert b"note" not in body
         assert len({each["webhook-id"] for each, _ in taken.requests}) == len(taken.requests)
+
+
+async def test_what_changes_many_items_at_once_wakes_a_webhook_once_and_it_hears_of_each(memory: Memory) -> None:
+    memory = allowing(memory)
+    chat = memory.acting_as(user="ana", session="chat-1")
+    notes = [await chat.remember(f"note {number}") for number in range(20)]
+    with receiver() as taken:
+        await memory.create_webhook(taken.url, types=["item.forgotten"])
+        await memory.create_webhook(taken.url, types=["user.erased"])
+        await memory.erase_user("ana")
+        async with memory.resources.database.transaction(memory.identity) as tx:
+            assert await outbox.pending(tx, "webhook") == 2
+        async with background_worker(memory.resources):
+            await until(lambda: len(taken.events()) > len(notes))
+    assert sorted(event["type"] for event in taken.events()) == ["item.forgotten"] * len(notes) + ["user.erased"]
 
 
 async def test_an_outage_loses_nothing_and_is_visible(memory: Memory) -> None:
