@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from recordari.errors import ConfigurationError
@@ -271,3 +274,36 @@ def load_settings(**changes: Any) -> Settings:
         field = re.search(r'field "(\w+)"', str(error))
         name = f"RECORDARI_{field[1].upper()}" if field else str(error)
         raise ConfigurationError(f'a setting cannot be read: {name} must be JSON, such as ["one", "two"]') from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingInfo:
+    """A setting as an operator reads about it."""
+
+    variable: str
+    default: str
+    """As you would write it; empty if there is none."""
+    is_set: bool
+    meaning: str
+
+
+def list_settings(settings: Settings) -> list[SettingInfo]:
+    """Every setting in the order of the source, and whether it is set here; never its value, which may be a password."""
+    return [
+        SettingInfo(
+            variable=f"RECORDARI_{name.upper()}",
+            default=_written(field.default),
+            is_set=name in settings.model_fields_set,
+            meaning=field.description or "",
+        )
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+def _written(default: Any) -> str:
+    """A default as its variable would have it."""
+    if default is PydanticUndefined or default in (None, [], {}):
+        return ""
+    if isinstance(default, BaseModel):
+        default = default.model_dump()
+    return json.dumps(default) if isinstance(default, bool | list | dict) else str(default)

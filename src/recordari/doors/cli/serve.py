@@ -62,7 +62,8 @@ def serve(
 ) -> None:
     """Start the server: REST, MCP and background work in one process, or in several.
 
-    Settings come from the environment or a `.env` file; `docs/reference/settings.md` lists all of them.
+    Settings come from the environment or a `.env` file; `recordari settings` lists all of them, and so does
+    `docs/reference/settings.md`.
     """
     options: dict[str, Any] = {"host": host, "port": port, "worker": False if no_worker else None}
     settings = read_settings(quiet=False, **{name: value for name, value in options.items() if value is not None})
