@@ -326,7 +326,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def allowing(memory: Memory, pace: Pace | None = None, *, private: bool = True) -> Memory:
-    settings = memory.resources.settings.model_copy(update={"webhook_allow_private": private})
+    settings = memory.resources.settings.model_copy(update={"allow_private_addresses": ["webhooks"] if private else []})
     resources = replace(memory.resources, settings=settings)
     return Memory(resources.replacing(Pace, pace or Pace()), memory.identity)
 
@@ -453,7 +453,7 @@ async def test_a_webhook_that_a_crash_left_behind_is_woken_by_the_hourly_job(mem
 
 
 async def test_the_secret_is_shown_once_and_stands_encrypted(resources: Resources) -> None:
-    async with open_door(resources, webhook_allow_private=True) as door:
+    async with open_door(resources, allow_private_addresses=["webhooks"]) as door:
         made = await door.request("POST", "/v1/webhooks", json={"url": "http://127.0.0.1:9/x"})
         assert made.status_code == 201
         secret, webhook_id = made.json()["secret"], made.json()["webhook"]["webhook_id"]

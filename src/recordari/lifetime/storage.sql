@@ -40,6 +40,8 @@ WITH embedded AS (
     DELETE FROM feedback WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
 ), counted AS (
     DELETE FROM access WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
+), seen AS (
+    DELETE FROM uses WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
 ), noted AS (
     DELETE FROM notes WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
 ), waiting AS (
@@ -250,6 +252,11 @@ ON CONFLICT (tenant_id, user_hash) WHERE finished_at IS NULL DO UPDATE SET
     requested_at = excluded.requested_at, start_xid = excluded.start_xid
 RETURNING erasure_id, user_id, user_hash, requested_at, items, sessions, finished_at
 
+-- name: list_erasures
+-- Erasures of the tenant, newest first, before an id.
+SELECT erasure_id, user_id, user_hash, requested_at, items, sessions, finished_at FROM erasures
+WHERE tenant_id = %(tenant_id)s AND erasure_id < %(before)s ORDER BY erasure_id DESC LIMIT %(limit)s
+
 -- name: find_erasure
 -- One erasure.
 SELECT erasure_id, user_id, user_hash, requested_at, items, sessions, finished_at FROM erasures
@@ -352,6 +359,8 @@ WITH closed AS (
     WHERE tenant_id = %(tenant_id)s AND %(user_id)s::text = ANY(users)
 ), owned AS (
     DELETE FROM state_owners WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s AND written_at <= %(before)s
+), seen AS (
+    DELETE FROM uses WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s
 ), chosen AS (
     UPDATE choices SET owned_by = 'tenant', session_id = NULL, run_id = NULL
     WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s AND chosen_at <= %(before)s
