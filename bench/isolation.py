@@ -462,7 +462,7 @@ async def serving(folder: Path) -> AsyncIterator[tuple[Settings, str]]:
         "RECORDARI_LOG_LEVEL": "error",
         "RECORDARI_REQUEST_TIMEOUT": "120",
         "RECORDARI_DATABASE_FILES": str(folder),
-        "RECORDARI_WEBHOOK_ALLOW_PRIVATE": "true",
+        "RECORDARI_ALLOW_PRIVATE_ADDRESSES": json.dumps(["webhooks"]),
     }
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
