@@ -148,10 +148,10 @@ class Attack:
 
     async def run(self, requests: int, seconds: float) -> None:
         """Send until that many were sent or the time is over; in each round every sender who is not silent sends one."""
-        until = time.monotonic() + seconds
+        until, furnished = time.monotonic() + seconds, self.findings.requests
         active = [sender for sender in self._senders if sender.name != SILENT]
         told = 0
-        while self.findings.requests < requests and time.monotonic() < until:
+        while self.findings.requests - furnished < requests and time.monotonic() < until:
             await asyncio.gather(*(self._step(sender) for sender in active))
             if self.findings.requests - told >= 5_000:
                 told = self.findings.requests
