@@ -121,6 +121,18 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduledJob:
+    """When a job of a tenant ran last and runs next."""
+
+    __pydantic_config__ = DESCRIBED
+
+    job: str
+    next_at: datetime
+    last_at: datetime | None
+    """Null: it has not run by the clock yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResumedJob:
     """A job taken from a worker whose heartbeat stopped."""
 
@@ -375,6 +387,10 @@ async def insert(tx: Transaction, planned: Sequence[tuple[str, datetime]]) -> No
 
 async def insert_for_tenants(rows: QueueTransaction, job: str, planned: Sequence[tuple[TenantId, datetime]]) -> None:
     await rows.run(queries.insert_for_tenants, job=job, **_planned(planned))
+
+
+async def list_schedules(tx: Transaction, jobs: Sequence[str]) -> list[ScheduledJob]:
+    return await tx.all(queries.list_schedules, ScheduledJob, jobs=list(jobs))
 
 
 async def tenants_without(rows: QueueTransaction, job: str, *, limit: int) -> list[TenantId]:

@@ -52,11 +52,11 @@ async def answers_of(
         sent: list[str | None] = []
         try:
             for part in ready:
-                _send(connection, *part, sent, role)
+                send_query(connection, *part, sent, role)
             if following is not None:
                 pgconn.flush()
                 for part in following:
-                    _send(connection, *part, sent, role)
+                    send_query(connection, *part, sent, role)
             pgconn.pipeline_sync()
             results = await connection.wait(_fetched(pgconn))
             pgconn.exit_pipeline_mode()
@@ -68,7 +68,7 @@ async def answers_of(
     return _checked(connection, sent, results)
 
 
-def _send(
+def send_query(
     connection: Connection, query: Query, parameters: Mapping[str, Any], sent: list[str | None], role: str | None
 ) -> None:
     """Send one query, and first prepare it if that was not done; `sent` gets its name for a prepare, None for a run.

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Scope
-from recordari.core.items import CORROBORATION, Item, Kind, NewItem, Tier, Trust
+from recordari.core.items import CORROBORATION, PROJECT, Item, Kind, NewItem, Tier, Trust
 from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
@@ -155,7 +155,7 @@ def _new_fact(extracted: ExtractedFact, source: Item, extractor: str) -> NewItem
         object=extracted.object,
         confidence=extracted.confidence,
         category=extracted.category,
-        metadata={"extractor": extractor},
+        metadata={"extractor": extractor, **{key: value for key, value in source.metadata.items() if key == PROJECT}},
     )
 
 
