@@ -59,6 +59,7 @@ COMMANDS = {
     "jobs": ("worker.cli:jobs_commands", "List background work, and replay failed work."),
     "database": ("databases.cli:database_commands", "Connect databases that agents may query, and query them."),
     "doctor": ("operations.cli:doctor", "Check the installation, and say how to fix problems."),
+    "self-check": ("operations.cli:self_check", "Check an installation after an upgrade by using it."),
     "tenant": ("tenants.cli:tenant_commands", "Create, list, show and change tenants."),
     "proposals": ("learning.cli:proposals_commands", "Accept or reject the changes that the weekly review proposes."),
     "workflows": ("learning.cli:workflows_commands", "Save, choose, reward and retire ways to do a task."),
