@@ -71,6 +71,11 @@ $(FRAMEWORKS:%=test-%): test-%: $(APART)/%/.installed
 	@tests/setup-system
 	@$(APART)/$*/bin/python -m pytest -W default tests/integrations/$(subst -,_,$*) $(ARGS) # their warnings are theirs
 
+.PHONY: test-pooler
+test-pooler: $(VENV)/.installed-dev ## Run the acceptance tests through pgbouncer in transaction mode
+	@tests/setup-system
+	@RECORDARI_TEST_POOLER=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope tests/acceptance $(ARGS)
+
 .PHONY: test-hosts
 test-hosts: $(VENV)/.installed-dev ## Run the real coding agents from npm against an imitation of their models
 	@mkdir -p $(HOSTS) && npm install --prefix $(HOSTS) --no-audit --no-fund --silent @anthropic-ai/claude-code @openai/codex \

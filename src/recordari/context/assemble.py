@@ -38,7 +38,7 @@ from recordari.models.language import LanguageModel, fenced
 from recordari.recall import recall
 from recordari.recall.accesses import note_use
 from recordari.recall.process_cache import RecallCache
-from recordari.recall.request import MAX_QUERY_CHARACTERS, MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest
+from recordari.recall.request import MAX_QUERY_CHARACTERS, MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest, Via
 from recordari.recall.rules.steps import joined, next_questions
 from recordari.recall.rules.temporal.times import Interval, written_interval
 from recordari.tenants.tenants import TenantCache
@@ -320,7 +320,7 @@ class _Assembly:
         names = {SectionName.LONG_TERM, SectionName.TEMPORAL}
         shown = {kept.item.item_id for section in sections if section.name in names for kept in section.items}
         used = {item.id: item for item in recalled if item.id in shown}
-        await note_use(self.resources, self.identity, list(used.values()))
+        await note_use(self.resources, self.identity, list(used.values()), via=Via.CONTEXT)
 
     def _trace(
         self,

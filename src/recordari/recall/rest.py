@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated
+from uuid import UUID
 
 from fastapi import APIRouter, Path, Query
 from pydantic import ConfigDict, Field
@@ -13,8 +14,9 @@ from recordari.kit.rest import PROBLEMS, AgentCaller, Moment, Strict, client
 from recordari.memory import items
 from recordari.memory.items import ToolOutput
 from recordari.memory.rest import KindName
+from recordari.recall import accesses
 from recordari.recall import recall as recall_verbs
-from recordari.recall.request import MAX_QUERY_CHARACTERS, MAX_TOP_K, RecallAnswer
+from recordari.recall.request import MAX_QUERY_CHARACTERS, MAX_TOP_K, ItemUse, RecallAnswer
 
 AskedScopeName = Annotated[AskedScope, Field(strict=False)]
 Question = Annotated[
@@ -66,6 +68,12 @@ async def recall(caller: AgentCaller, body: RecallRequestBody) -> RecallAnswer:
     `user` and `history` without a user and `agent` without an agent are refused with 401; `any` takes all that have an owner.
     """
     return await recall_verbs.recall(*caller, **dict(body))
+
+
+@router.get("/items/{item_id}/uses", operation_id="item_uses")
+async def item_uses(caller: AgentCaller, item_id: UUID) -> list[ItemUse]:
+    """Who saw an item last, and where, newest first: at most 16. An administrator sees all, others their own."""
+    return await accesses.item_uses(*caller, item_id)
 
 
 @router.get("/tool_outputs/{key}", operation_id="read_tool_output")
