@@ -30,6 +30,7 @@ __all__ = ["build", "main"]
 COMMANDS = {
     "serve": ("doors.cli.serve:serve", "Start the server: REST, MCP and background work in one process."),
     "demo": ("doors.cli.serve:demo", "Look at Recordari with the memory of an invented support agent."),
+    "proxy": ("doors.proxy.app:proxy", "Put memory in front of any model, as OpenAI and Anthropic speak."),
     "worker": ("doors.cli.serve:worker", "Run background work in a process of its own."),
     "mcp": ("doors.cli.serve:mcp", "Serve MCP over standard input and output, for an agent on this machine."),
     "install": ("hosts.cli:install", "Install Recordari into a coding agent or another MCP host."),
