@@ -146,6 +146,15 @@ plots: $(VENV)/.installed-dev ## Draw the pictures of the docs again
 	@$(BIN)/python bench/decay_plot.py docs/images/decay.svg
 	@$(BIN)/python bench/posterior.py --plot docs/images/posterior.svg
 
+.PHONY: screenshots
+screenshots: $(VENV)/.installed-dev web ## Take the pictures of the dashboard again (ARGS=names of pages)
+	@tests/setup-system
+	@$(BIN)/python -m tools.screenshots $(ARGS)
+
+.PHONY: bench-dashboard
+bench-dashboard: $(VENV)/.installed-dev web ## Measure every page of the dashboard with a million memories
+	@$(BIN)/python bench/dashboard.py $(ARGS)
+
 .PHONY: overload
 overload: $(VENV)/.installed-dev ## A flood of one tenant, 500 listeners, stalled connections, no file descriptors
 	@$(BIN)/python bench/overload.py $(ARGS)
