@@ -46,12 +46,21 @@ def _is_purpose(new: Reading, old: Reading, token: Token) -> bool:
     return False
 
 
+def _has_got(new: Reading, old: Reading) -> bool:
+    """ "We have no dishwasher", and then "we bought one"."""
+    return old.is_negated and any(token.text in _GOT for token in new.main)
+
+
+_GOT = frozenset(
+    """bought got received acquired purchased gekauft bekommen angeschafft acheté reçu obtenu compré compramos comprado
+    comprato ricevuto gekocht gekregen comprei comprámos""".split()
+)
 _IN_ORDER_TO = frozenset({"to", "um", "pour", "para", "per", "om"})
 
 
 def negated(new: Reading, old: Reading) -> bool:
     """The same statement, once with and once without a negation."""
-    if new.is_negated == old.is_negated or old.is_past or new.is_past:
+    if new.is_negated == old.is_negated or old.is_past or (new.is_past and not _has_got(new, old)):
         return False
     shared = [token for token in new.contents if old.mentions(token)]
     if not shared:

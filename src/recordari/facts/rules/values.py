@@ -20,6 +20,11 @@ _SECONDS = {
     "yearly": 31_536_000,
 }  # fmt: skip
 _MEASURE = re.compile(r"^([\d.,]+)\s?(\D+)$")
+_TIMES = {
+    "once": "1", "twice": "2", "thrice": "3", "einmal": "1", "zweimal": "2", "dreimal": "3", "viermal": "4", "eenmaal": "1",
+    "tweemaal": "2", "driemaal": "3",
+}  # fmt: skip
+_PER = frozenset("a an per every each pro in im die par".split())
 _ROUGHLY = frozenset("about around nearly almost over".split())
 _FIGURE = re.compile(r"^\d+(?:\.\d+)?$", re.ASCII)
 _ORDINAL = re.compile(r"^(\d{1,2})(?:st|nd|rd|th|er|º|ª|e)$")
@@ -75,10 +80,19 @@ def _value_at(tokens: Sequence[Token], place: int, words: Words, verb: int) -> V
         case "cjkday" | "cjkclock" | "cjkdate" | "cjkcount":
             return _blankless(token, place)
         case "measure" if (match := _MEASURE.match(token.text)) is not None:
+            if (
+                match[2] == "h"
+                and words.code in {"fr", "pt", "es"}
+                and place
+                and _leads_to_clock(tokens[place - 1], words)
+            ):
+                return _clock(tokens, place, match[1], "0", words)
             return _measured(_amount(match[1]), match[2], place, place + 1, words)
     if token.kind == "id" and place > verb and _is_code(token, tokens[place - 1]):
         return Value("code", "", token.text, place, place + 1)
-    if (number := _number(token, words)) is not None:
+    if token.text in _TIMES and place + 1 < len(tokens) and tokens[place + 1].text in _PER:
+        return Value("count", words.stem("times"), _TIMES[token.text], place, place + 1)
+    if (number := _number(tokens, place, words)) is not None:
         return _numbered(tokens, place, number, words, verb)
     if token.text in {"a", "an"} and (hour := _single(tokens, place, words)) is not None:
         return hour
@@ -89,6 +103,10 @@ def _value_at(tokens: Sequence[Token], place: int, words: Words, verb: int) -> V
     if "languages" in token.labels and any("reply" in each.labels for each in tokens):
         return Value("language", "", token.key, place, place + 1)
     return None
+
+
+def _leads_to_clock(before: Token, words: Words) -> bool:
+    return before.text.split()[-1] in words.values["clock_before"]
 
 
 def _is_code(token: Token, before: Token) -> bool:
@@ -105,8 +123,19 @@ def _single(tokens: Sequence[Token], place: int, words: Words) -> Value | None:
     return value if value.kind == "duration" else None
 
 
-def _number(token: Token, words: Words) -> str | None:
+def _counts_one(tokens: Sequence[Token], place: int) -> bool:
+    """ "One dog", not "one of them" and not "the one"."""
+    before = tokens[place - 1].text if place else ""
+    after = tokens[place + 1] if place + 1 < len(tokens) else None
+    return before not in _NOT_COUNTED and after is not None and after.kind == "word" and "function" not in after.labels
+
+
+_NOT_COUNTED = frozenset("no the this that which every any each another".split())
+
+
+def _number(tokens: Sequence[Token], place: int, words: Words) -> str | None:
     """The amount of a number in digits or words."""
+    token = tokens[place]
     if token.kind == "number":
         return _amount(token.text)
     if token.kind == "id" and (match := _ORDINAL.match(token.text)) is not None:
@@ -116,6 +145,8 @@ def _number(token: Token, words: Words) -> str | None:
     numbers, tens = words.values["numbers"], words.values["tens"]
     if token.text in numbers and numbers[token.text] > 1:
         return str(numbers[token.text])
+    if token.text == "one" and words.code == "en" and _counts_one(tokens, place):
+        return "1"
     head, _, tail = token.text.partition("-")
     if head in tens and (not tail or tail in numbers):
         return str(20 + 10 * tens[head] + numbers.get(tail, 0))
@@ -142,7 +173,8 @@ def _numbered(tokens: Sequence[Token], place: int, number: str, words: Words, ve
             return measured
     is_unit = after is not None and (not after.is_name or len(after.text) <= 3 or words.code == "de")
     is_counted = after is not None and after.is_content and is_unit and after.kind == "word"
-    if is_hour and before is not None and before.text.split()[-1] in words.values["clock_before"] and not is_counted:
+    is_led = is_hour and before is not None and _leads_to_clock(before, words)
+    if is_led and not is_counted and not _is_street(tokens, place, words):
         return _clock(tokens, place, number, "0", words)
     is_label = before is not None and before.kind == "word" and (before.is_content or "limit" in before.labels)
     if is_label and before is not None and (place <= verb or not is_counted or (before.is_name and words.code != "de")):
@@ -158,6 +190,18 @@ def _numbered(tokens: Sequence[Token], place: int, number: str, words: Words, ve
     ):
         return Value("date", "", (int(number), None, None), place, place + 1)
     return Value("number", "", number, place, place + 1)
+
+
+def _is_street(tokens: Sequence[Token], place: int, words: Words) -> bool:
+    """ "At 12 Dock Street": a name follows that is no day and no month."""
+    after = tokens[place + 1] if place + 1 < len(tokens) else None
+    if after is None or not after.is_name or words.code == "de":
+        return False
+    return _weekday(after.text, words) is None and after.text not in words.values["months"]
+
+
+def is_house_number(value: Value, tokens: Sequence[Token], words: Words) -> bool:
+    return value.kind == "number" and not value.unit and _is_street(tokens, value.place, words)
 
 
 def _measured(number: str, unit: str, place: int, end: int, words: Words) -> Value:
