@@ -40,11 +40,21 @@ def moved(new: Reading, old: Reading) -> bool:
     if is_home:
         is_named = _are_names(slot, new) and (_are_names(old.predicate, old) or "move" in new.labels)
         return is_named and ("move" in new.labels or not _one_is_a_country(new, old))
+    if any(_is_of(new, token) and not _is_of(old, each) for token in new.subject for each in old.subject):
+        return False  # the owner of the shop
     if new.labels & {"move", "change"}:
         return all(is_house_number(value, old.tokens, old.words) for value in old.values)
     if "now" not in new.labels and _preposition(new) != _preposition(old):
         return False
     return not old.lacks(new.subject) and not old.values and not new.values
+
+
+def _is_of(reading: Reading, token: Token) -> bool:
+    """Whether something of it is meant: "the owner of the shop"."""
+    return any(each.text in _OF for each in reading.tokens[max(token.place - 2, 0) : token.place])
+
+
+_OF = frozenset("of von de du del della do da van".split())
 
 
 def _preposition(reading: Reading) -> str:

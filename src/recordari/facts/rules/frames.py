@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from recordari.facts.rules.grammar import Token, alike
 from recordari.facts.rules.reading import Reading
-from recordari.facts.rules.values import CALENDAR, SCHEDULE, Value
+from recordari.facts.rules.values import CALENDAR, SCHEDULE, Value, is_house_number
 
 CHANGES = frozenset({"change", "fix", "maybe", "move", "takeover"})
 
@@ -67,7 +67,8 @@ def _is_since(new: Reading, value: Value) -> bool:
 def _paired(new: Reading, old: Reading) -> list[tuple[Value, Value]]:
     """The values of both that measure the same, where each has one."""
     places = {token.place for token in old.main}
-    olds = [value for value in old.values if value.place in places] or list(old.values)
+    values = [value for value in old.values if not is_house_number(value, old.tokens, old.words)]
+    olds = [value for value in values if value.place in places] or values
     pairs = []
     for before in olds:
         same = [value for value in olds if _measures_same(value, before)]

@@ -44,9 +44,16 @@ def other_slot(new: Reading, old: Reading) -> bool:
         return False  # "use metric units", and "use bullet points"
     if is_order and not new.labels & {"now", "change"}:
         return _is_manner(slot)
-    if not new.labels & {"now", "change", "fix"}:
-        return False
-    return is_order or _is_exclusive(slot, old)
+    return _says_change(new, old, slot) and (is_order or _is_exclusive(slot, old))
+
+
+def _says_change(new: Reading, old: Reading, slot: Slot) -> bool:
+    """ "Now", "instead"; not "for two months now", which both may say, and no word of the phrase itself: "new things"."""
+    first, last = slot.new[0].place, slot.new[-1].place
+    lasting = {value.end for value in new.values if value.kind == "duration"}
+    outside = (each for each in new.tokens if not first <= each.place <= last and each.place not in lasting)
+    signs = {label for token in outside for label in token.labels}
+    return bool(signs & {"change", "fix"}) or ("now" in signs and "now" not in old.labels)
 
 
 def _is_reversed(slot: Slot) -> bool:

@@ -121,9 +121,24 @@ def _has_other_scope(new: Reading, old: Reading) -> bool:
     return any(is_narrower(value, old) for value in new.values)
 
 
+def _is_elsewhere(new: Reading, old: Reading) -> bool:
+    """ "Available in Spain", and "unavailable in China"."""
+    lost = [token for token in new.lacks(old.predicate) if _is_placed(old, token)]
+    fresh = [token for token in new.predicate if _is_placed(new, token) and not old.mentions(token)]
+    return bool(lost) and bool(fresh)
+
+
+def _is_placed(reading: Reading, token: Token) -> bool:
+    is_place = token.is_name or "countries" in token.labels
+    return is_place and bool(token.place) and reading.tokens[token.place - 1].text in _WHERE
+
+
+_WHERE = frozenset("in at on auf bei à dans en em no na op".split())
+
+
 def other_state(new: Reading, old: Reading) -> bool:
     """Open, and now closed; single, and now married."""
-    if old.is_past and not old.is_negated:
+    if (old.is_past and not old.is_negated) or _is_elsewhere(new, old):
         return False
     said, then = new.text.casefold().replace("’", "'"), " ".join(token.text for token in old.main)
     rows = new.words.conditions if not old.subject else (*new.words.conditions, *new.words.transitions)

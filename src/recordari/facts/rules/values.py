@@ -54,7 +54,7 @@ class Value:
 def values_of(tokens: Sequence[Token], words: Words, verb: int) -> tuple[Value, ...]:
     """The values of a statement, in order."""
     found: list[Value] = []
-    place = 0
+    place = _numbering(tokens)
     while place < len(tokens):
         value = _value_at(tokens, place, words, verb)
         if value is None:
@@ -63,6 +63,14 @@ def values_of(tokens: Sequence[Token], words: Words, verb: int) -> tuple[Value, 
             found.append(value)
             place = value.end
     return tuple(found)
+
+
+def _numbering(tokens: Sequence[Token]) -> int:
+    """How many tokens number a line that was pasted: "6. The …", "1908 – Ford …", "118 In my opinion"."""
+    if len(tokens) < 2 or tokens[0].kind != "number":
+        return 0
+    after = tokens[1]
+    return 1 if after.kind == "mark" or after.is_name or "function" in after.labels else 0
 
 
 def _value_at(tokens: Sequence[Token], place: int, words: Words, verb: int) -> Value | None:
@@ -87,7 +95,7 @@ def _value_at(tokens: Sequence[Token], place: int, words: Words, verb: int) -> V
                 and _leads_to_clock(tokens[place - 1], words)
             ):
                 return _clock(tokens, place, match[1], "0", words)
-            return _measured(_amount(match[1]), match[2], place, place + 1, words)
+            return _measured(_amount(match[1]), match[2], place, place + 1, words, tokens)
     if token.kind == "id" and place > verb and _is_code(token, tokens[place - 1]):
         return Value("code", "", token.text, place, place + 1)
     if token.text in _TIMES and place + 1 < len(tokens) and tokens[place + 1].text in _PER:
@@ -119,7 +127,7 @@ def _single(tokens: Sequence[Token], place: int, words: Words) -> Value | None:
     """ "About an hour" is one hour; "10 euros an hour" is not."""
     if words.code != "en" or not place or place + 1 >= len(tokens) or tokens[place - 1].text not in _ROUGHLY:
         return None
-    value = _measured("1", tokens[place + 1].text, place, place + 2, words)
+    value = _measured("1", tokens[place + 1].text, place, place + 2, words, tokens)
     return value if value.kind == "duration" else None
 
 
@@ -168,7 +176,7 @@ def _numbered(tokens: Sequence[Token], place: int, number: str, words: Words, ve
     if after is not None and after.kind == "word":
         if after.text in words.values["clock_after"] and is_hour:
             return _clock(tokens, place, number, "0", words, end=place + 2)
-        measured = _measured(number, after.text, place, place + 2, words)
+        measured = _measured(number, after.text, place, place + 2, words, tokens)
         if measured.kind != "count":
             return measured
     is_unit = after is not None and (not after.is_name or len(after.text) <= 3 or words.code == "de")
@@ -204,14 +212,21 @@ def is_house_number(value: Value, tokens: Sequence[Token], words: Words) -> bool
     return value.kind == "number" and not value.unit and _is_street(tokens, value.place, words)
 
 
-def _measured(number: str, unit: str, place: int, end: int, words: Words) -> Value:
+def _rate(tokens: Sequence[Token], end: int) -> str:
+    """Whether a duration is one of many: "30 minutes every day"."""
+    return "each" if end < len(tokens) and tokens[end].text in _EACH else ""
+
+
+_EACH = frozenset("each every per daily täglich jeden pro chaque par cada ogni elke".split())
+
+
+def _measured(number: str, unit: str, place: int, end: int, words: Words, tokens: Sequence[Token] = ()) -> Value:
     if unit in _CURRENCIES:
         return Value("money", "", number, place, end)
     for name, seconds in _SECONDS.items():
         if unit in words.values[name]:
-            return Value(
-                "duration", "", f"{float(number) * seconds:g}" if _FIGURE.match(number) else number, place, end
-            )
+            amount = f"{float(number) * seconds:g}" if _FIGURE.match(number) else number
+            return Value("duration", _rate(tokens, end), amount, place, end)
     return Value("count", words.stem(unit), number, place, end)
 
 
