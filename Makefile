@@ -21,6 +21,7 @@ ARGS ?=
 DATA ?=
 APART := .venv-integrations
 FRAMEWORKS := langgraph openai-agents anthropic pydantic-ai google-adk llama-index agent-framework mem0
+HOSTS := .hosts
 PAGE := src/recordari/doors/web/static/index.html
 PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -type f -print)
 INSTALLED := pyproject.toml $(wildcard requirements/*.txt)
@@ -69,6 +70,17 @@ test-integrations: $(FRAMEWORKS:%=test-%) ## Test every adapter against its fram
 $(FRAMEWORKS:%=test-%): test-%: $(APART)/%/.installed
 	@tests/setup-system
 	@$(APART)/$*/bin/python -m pytest -W default tests/integrations/$(subst -,_,$*) $(ARGS) # their warnings are theirs
+
+.PHONY: test-pooler
+test-pooler: $(VENV)/.installed-dev ## Run the acceptance tests through pgbouncer in transaction mode
+	@tests/setup-system
+	@RECORDARI_TEST_POOLER=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope tests/acceptance $(ARGS)
+
+.PHONY: test-hosts
+test-hosts: $(VENV)/.installed-dev ## Run the real coding agents from npm against an imitation of their models
+	@mkdir -p $(HOSTS) && npm install --prefix $(HOSTS) --no-audit --no-fund --silent @anthropic-ai/claude-code @openai/codex \
+	    @google/gemini-cli opencode-ai
+	@RECORDARI_TEST_HOSTS="$(CURDIR)/$(HOSTS)" $(BIN)/python -m pytest -s tests/hosts/test_programs.py $(ARGS)
 
 .PHONY: check
 check: $(VENV)/.installed-dev ## Lint, check formatting, types and the direction of imports
@@ -165,7 +177,7 @@ pins: ## Pin afresh what the development install pulls (requirements/dev.txt)
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build products; never data
-	@rm -rf $(VENV) $(APART) web/node_modules $(dir $(PAGE)) build dist site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	@rm -rf $(VENV) $(APART) $(HOSTS) web/node_modules $(dir $(PAGE)) build dist site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 	    .schemathesis
 	@find src tests bench tools examples -type d -name __pycache__ -prune -exec rm -rf {} +
 

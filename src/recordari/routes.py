@@ -27,6 +27,7 @@ from recordari.worker import rest as worker_rest
 ROUTERS: tuple[APIRouter, ...] = (
     operations_rest.health_router,
     memory_rest.router,
+    memory_rest.entities_router,
     facts_rest.router,
     facts_rest.facts_router,
     facts_rest.rulings_router,

@@ -41,7 +41,7 @@ from recordari.models import pull
 from recordari.models.base import Embedder
 from recordari.models.embedding import Embedders, EmbeddingProvider, EmbeddingSpec, make_embedder
 from recordari.models.language import LanguageModel, LanguageModelSpec, make_token_counter
-from recordari.models.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
+from recordari.models.reranking import RerankProvider, RerankSpec, make_reranker
 from recordari.models.static import StaticTokens, load_static_tokens
 from recordari.privacy.rules.masking import PrivacyPolicy
 from recordari.recall.accesses import AccessCounts, RecallTimes
@@ -69,6 +69,7 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
                 max_size=settings.pool_max_size,
                 timeout=settings.pool_timeout,
                 statement_timeout=settings.statement_timeout,
+                behind_pooler={"auto": None, "none": False, "transaction": True}[settings.database_pooler],
             ),
         )
         await database.open()
@@ -184,10 +185,11 @@ def make_objects(settings: Settings) -> Objects:
     """The configured bucket, or a folder beside the database; encrypted if keys are set."""
     store: StoresByKey = LocalObjects(settings.home / "objects")
     if settings.object_bucket is not None:
+        bucket, _, folder = settings.object_bucket.partition("/")
         store = S3Objects(
             S3Spec(
-                bucket=settings.object_bucket,
-                prefix=settings.object_prefix,
+                bucket=bucket,
+                folder=folder.rstrip("/"),
                 endpoint=settings.object_endpoint,
                 region=settings.object_region,
                 access_key=_plain(settings.object_access_key),
@@ -222,8 +224,8 @@ def _embedding_spec(settings: Settings, *, model: str | None = None) -> Embeddin
         base_url=settings.embedding_url,
         api_key=_plain(settings.embedding_api_key),
         dimensions=settings.embedding_dimensions,
-        query_prefix=settings.embedding_query_prefix,
-        passage_prefix=settings.embedding_passage_prefix,
+        query_prefix=settings.embedding_prefixes.query,
+        passage_prefix=settings.embedding_prefixes.passage,
         cache_dir=pull.models_dir(settings),
         mirror=settings.model_mirror,
         offline=settings.offline,
@@ -233,7 +235,7 @@ def _embedding_spec(settings: Settings, *, model: str | None = None) -> Embeddin
 def _rerank_spec(settings: Settings) -> RerankSpec:
     return RerankSpec(
         provider=RerankProvider(settings.reranker),
-        model=settings.rerank_model or DEFAULT_CROSS_ENCODER,
+        model=settings.rerank_model or pull.RERANKER,
         base_url=settings.rerank_url,
         api_key=_plain(settings.rerank_api_key),
         cache_dir=pull.models_dir(settings),

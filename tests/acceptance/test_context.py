@@ -536,7 +536,8 @@ async def test_a_context_goes_on_by_keywords_when_the_embedder_does_not_answer(s
 
 def test_every_section_is_described() -> None:
     assert SECTIONS.keys() == set(SectionName)
-    assert PROFILES["router"].shares.keys() == set(SectionName)
+    assert PROFILES["router"].shares.keys() == set(SectionName) - {SectionName.EARLIER}
+    assert SectionName.EARLIER in PROFILES["start"].shares
     spent = {name: SECTIONS[SectionName(name)].tokens for name in ("summary", "long_term", "temporal", "daily_log")}
     assert spent == {"summary": 500, "long_term": 800, "temporal": 600, "daily_log": 400}
     assert SECTIONS[SectionName.KNOWLEDGE_MAP].tokens == 200 and SECTIONS[SectionName.LONG_TERM].most == 5

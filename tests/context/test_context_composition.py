@@ -240,16 +240,16 @@ def test_every_line_of_data_says_where_it_comes_from_and_who_vouches_for_it() ->
 @settings(max_examples=100, deadline=None)
 def test_a_text_has_as_many_tokens_whatever_was_counted_before(lines: list[str]) -> None:
     text = "\n".join(lines)
-    tokens._LINES.clear()
+    tokens.COUNTED_LINES.clear()
     first = prudent_tokens(text)
     for line in lines:
         prudent_tokens(line)
     assert prudent_tokens(text) == first
-    assert len(tokens._LINES) <= tokens.MOST_LINES
+    assert len(tokens.COUNTED_LINES) <= tokens.MOST_LINES
 
 
 def test_what_is_kept_of_counted_texts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "MOST_LINES", 10)
     counted = [prudent_tokens(f"line number {number}") for number in range(50)]
-    assert len(tokens._LINES) <= 10
+    assert len(tokens.COUNTED_LINES) <= 10
     assert counted == [prudent_tokens(f"line number {number}") for number in range(50)]

@@ -152,12 +152,12 @@ async def test_who_is_cancelled_while_a_failure_is_rolled_back_takes_no_connecti
     database: Database, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a transaction; a pipeline that fails was rolled back by the server."""
-    rolls_back = asyncio.Event()
+    rolls_back, may_end = asyncio.Event(), asyncio.Event()
     roll_back = psycopg.AsyncConnection.rollback
 
     async def slowly(connection: Connection) -> None:
         rolls_back.set()
-        await asyncio.sleep(0.1)
+        await may_end.wait()
         await roll_back(connection)
 
     async def fail() -> None:
@@ -169,6 +169,7 @@ async def test_who_is_cancelled_while_a_failure_is_rolled_back_takes_no_connecti
     task = asyncio.create_task(fail())
     await rolls_back.wait()
     task.cancel()
+    asyncio.get_running_loop().call_soon(may_end.set)  # after the cancellation has arrived
     with pytest.raises(asyncio.CancelledError):
         await task
     assert await noted(database, memory) == []

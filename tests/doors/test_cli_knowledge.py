@@ -47,7 +47,7 @@ def test_a_folder_is_synchronised_where_the_operator_allows_it(command: Cli, tmp
 
 def test_a_profile_and_a_standing_answer_are_printed(command: Cli) -> None:
     command.run("remember", "Ana plays chess", "--kind", "fact", "--user", "ana")
-    assert command.run("profile", "--user", "ana")[0] == "Other: Ana plays chess.\n"
+    assert command.run("profile", "--user", "ana")[0] == "Personal: Ana plays chess.\n"
     command.run("questions", "save", "games", "Which games does this customer play?")
     assert "games" in command.run("questions", "list")[0]
     out, note = command.run("questions", "answer", "games", "--user", "ana")

@@ -128,6 +128,8 @@ COMMANDS = {
     "list_jobs": "jobs list",
     "job_counts": "jobs counts",
     "list_dead_letters": "jobs dead",
+    "job_schedule": "jobs schedule",
+    "server_health": "doctor",
     "active_workflows": "workflows plot",
     "replay_dead_letter": "jobs replay",
     "replay_dead_letters": "jobs replay",
@@ -146,10 +148,16 @@ COMMANDS = {
 }
 
 AN_AGENT_CALLS_IT = "an agent calls it, while it runs"
-THE_DASHBOARD_DRAWS_IT = "the dashboard draws it; `stats` has the figures of now"
+THE_DASHBOARD_DRAWS_IT = "the dashboard draws it"
 A_PROGRAM_CALLS_IT = "a program sets it up; a person reads the result elsewhere"
 NO_COMMAND = {
     "memory_activity": THE_DASHBOARD_DRAWS_IT,
+    "entity_graph": THE_DASHBOARD_DRAWS_IT,
+    "entity_items": THE_DASHBOARD_DRAWS_IT,
+    "list_choices": THE_DASHBOARD_DRAWS_IT,
+    "item_uses": "the dashboard shows it; `policy forecast` counts the uses",
+    "list_erasures": "the dashboard lists them; `erase` waits for its own",
+    "settings_in_force": "an operator reads the environment; `doctor` checks it",
     **dict.fromkeys(
         [
             "add_messages",

@@ -45,6 +45,7 @@ LEFT_OUT = {
     "audit": "what happened here",
     "answers": "what happened here",
     "events": "what happened here",
+    "uses": "what happened here",
     "event_feeds": "what happened here",
     "memberships": "between tenants",
     "shares": "between tenants",

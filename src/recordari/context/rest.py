@@ -34,10 +34,13 @@ class ContextRequestBody(Strict):
     profile: str | None = Field(
         default=None,
         max_length=40,
-        description="`router`, `stable`, or one of the tenant's own; by default the tenant's default.",
+        description="`router`, `stable`, `start`, or one of the tenant's own; by default the tenant's default.",
     )
     budget: int | None = Field(
         default=None, ge=LEAST_BUDGET, le=MOST_BUDGET, description="Maximum tokens; by default the profile's."
+    )
+    project: str | None = Field(
+        default=None, min_length=1, max_length=200, description="The piece of work; what was said in it comes first."
     )
     render: RenderingName = Field(default=Rendering.TEXT, description="As text, as chat messages, or sections only.")
     as_of: Moment | None = Field(default=None, description="What was true at that moment.")

@@ -50,11 +50,11 @@ async def answers_of(
         sent: list[str | None] = []
         try:
             for part in ready:
-                _send(connection, *part, sent, role)
+                send_query(connection, *part, sent, role)
             if following is not None:
                 pgconn.flush()
                 for part in following:
-                    _send(connection, *part, sent, role)
+                    send_query(connection, *part, sent, role)
             pgconn.pipeline_sync()
             results = await connection.wait(_fetched(pgconn))
             pgconn.exit_pipeline_mode()
@@ -64,15 +64,23 @@ async def answers_of(
     return _checked(connection, sent, results)
 
 
-def _send(
+def send_query(
     connection: Connection, query: Query, parameters: Mapping[str, Any], sent: list[str | None], role: str | None
 ) -> None:
-    """Send one query, and first prepare it if that was not done; `sent` gets its name for a prepare, None for a run."""
+    """Send one query, and first prepare it if that was not done; `sent` gets its name for a prepare, None for a run.
+
+    Where the driver prepares nothing (behind a pooler), nothing is prepared here either.
+    """
     statement, names = query.numbered
     values, formats = written([parameters[name] for name in names])
     pgconn, name = connection.pgconn, f"{query.name}@{role}" if role else query.name
     if pgconn.pipeline_status == PipelineStatus.OFF:
         pgconn.enter_pipeline_mode()
+    if connection.prepare_threshold is None:
+        result_format = _BINARY if query.binary else _TEXT
+        pgconn.send_query_params(statement.encode(), values, param_formats=formats, result_format=result_format)
+        sent.append(None)
+        return
     if name not in _PREPARED.setdefault(connection, set()) and name not in sent:
         pgconn.send_prepare(name.encode(), statement.encode())
         sent.append(name)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Scope
-from recordari.core.items import CORROBORATION, Item, Kind, NewItem, Tier, Trust
+from recordari.core.items import CORROBORATION, PROJECT, Item, Kind, NewItem, Tier, Trust
 from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
@@ -179,7 +179,7 @@ def _new_fact(extracted: ExtractedFact, source: Item, extractor: str) -> NewItem
         object=extracted.object,
         confidence=extracted.confidence,
         category=extracted.category,
-        metadata={"extractor": extractor},
+        metadata={"extractor": extractor, **{key: value for key, value in source.metadata.items() if key == PROJECT}},
     )
 
 

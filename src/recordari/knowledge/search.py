@@ -17,7 +17,7 @@ from recordari.knowledge.rules.chunks import fused, parts_of
 from recordari.knowledge.sources import require_source
 from recordari.recall.accesses import AccessCounts
 from recordari.recall.recall import find
-from recordari.recall.request import MAX_TOP_K, Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
+from recordari.recall.request import MAX_TOP_K, Arm, RecallAnswer, RecalledItem, RecallRequest, Via, check_request
 
 PARTS_AT_ONCE = 4
 
@@ -80,7 +80,8 @@ async def _find_by_parts(
         answers += await asyncio.gather(*(find(resources, identity, part) for part in batch))
     answer = _joined(answers, request.top_k)
     if request.counts_as_use:
-        resources.get(AccessCounts).note(identity.tenant_id, [item.id for item in answer.items], now=resources.clock())
+        found = [item.id for item in answer.items]
+        resources.get(AccessCounts).note(identity, found, via=Via.SEARCH, now=resources.clock())
     if request.explain:
         traces = [{"query": part, **(found.trace or {})} for part, found in zip(parts, answers, strict=True)]
         answer = replace(answer, trace={"parts": traces})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated
+from uuid import UUID
 
 from fastapi import APIRouter, Path, Query
 from pydantic import ConfigDict, Field
@@ -13,8 +14,9 @@ from recordari.kit.rest import PROBLEMS, AgentCaller, Moment, Strict, client
 from recordari.memory import items
 from recordari.memory.items import ToolOutput
 from recordari.memory.rest import KindName
+from recordari.recall import accesses
 from recordari.recall import recall as recall_verbs
-from recordari.recall.request import MAX_QUERY_CHARACTERS, MAX_TOP_K, RecallAnswer
+from recordari.recall.request import MAX_QUERY_CHARACTERS, MAX_TOP_K, ItemUse, RecallAnswer
 
 AskedScopeName = Annotated[AskedScope, Field(strict=False)]
 Question = Annotated[
@@ -45,6 +47,9 @@ class RecallRequestBody(Strict):
     until: Moment | None = Field(default=None, description="Only what happened before then.")
     as_of: Moment | None = Field(default=None, description="What was true at that moment.")
     known_at: Moment | None = Field(default=None, description="What was recorded by that moment.")
+    project: str | None = Field(
+        default=None, min_length=1, max_length=200, description="The piece of work; what was said in it is preferred."
+    )
     include_superseded: bool = Field(default=False, description="Retired facts too; needs the role admin.")
     explain: bool = Field(default=False, description="Also say why: arms, ranks, scores, items left out.")
 
@@ -63,6 +68,12 @@ async def recall(caller: AgentCaller, body: RecallRequestBody) -> RecallAnswer:
     `user` and `history` without a user and `agent` without an agent are refused with 401; `any` takes all that have an owner.
     """
     return await recall_verbs.recall(*caller, **dict(body))
+
+
+@router.get("/items/{item_id}/uses", operation_id="item_uses")
+async def item_uses(caller: AgentCaller, item_id: UUID) -> list[ItemUse]:
+    """Who saw an item last, and where, newest first: at most 16. An administrator sees all, others their own."""
+    return await accesses.item_uses(*caller, item_id)
 
 
 @router.get("/tool_outputs/{key}", operation_id="read_tool_output")

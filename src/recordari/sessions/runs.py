@@ -144,7 +144,7 @@ async def _find(tx: Transaction, run_id: RunId) -> Run | None:
     """The identity's run with this id; an administrator who names no user finds the only one of that id."""
     own = tx.identity.owned_by
     run = await run_storage.find_run(tx, own, run_id)
-    if run is None and tx.identity.crosses_owners:
+    if run is None and tx.identity.spans_users:
         owner = sole_owner(own, await run_storage.list_run_owners(tx, run_id), noun="run")
         run = await run_storage.find_run(tx, owner, run_id)
     return run

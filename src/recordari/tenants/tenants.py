@@ -293,10 +293,17 @@ async def list_audit(
     *,
     subject_kind: str | None = None,
     subject_id: str | None = None,
+    actor: str | None = None,
+    action: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
     before: UUID | None = None,
     limit: int = 50,
 ) -> list[AuditEntry]:
-    """List the audit, newest first; of one subject if you name its kind and id."""
+    """List the audit, newest first; of one subject if you name its kind and id.
+
+    `action` is a whole action (`item.forget`) or the group before its dot (`item`).
+    """
     require_admin(identity)
     limit = min(limit, MAX_PAGE)
     async with resources.database.transaction(identity, role=TENANT_ROLE) as tx:
@@ -304,7 +311,9 @@ async def list_audit(
             return await audit.list_entries_of(
                 tx, subject_kind=subject_kind, subject_id=subject_id, before=before, limit=limit
             )
-        return await audit.list_entries(tx, before=before, limit=limit)
+        return await audit.list_entries(
+            tx, actor=actor, action=action, since=since, until=until, before=before, limit=limit
+        )
 
 
 async def list_tenants(owner_dsn: str) -> list[Tenant]:

@@ -16,6 +16,7 @@ from recordari.db.jobs import (
     JobStatus,
     ResumedJob,
     Schedule,
+    ScheduledJob,
     next_run,
 )
 from recordari.errors import InvalidInput, NotFound
@@ -88,6 +89,13 @@ async def job_counts(resources: Resources, identity: Identity) -> JobCounts:
     await resources.database.read_batch(identity, [by_status, by_topic])
     pending, parked = by_topic.answer
     return JobCounts(jobs=by_status.answer, outbox_pending=pending, outbox_parked=parked)
+
+
+async def job_schedule(resources: Resources, identity: Identity) -> list[ScheduledJob]:
+    """List the jobs that run by the clock, the next one first."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        return await jobs.list_schedules(tx, [schedule.job for schedule in resources.schedules])
 
 
 async def list_dead_letters(

@@ -101,6 +101,13 @@ export interface ChatMessage {
   content: string;
 }
 
+export interface Check {
+  name: string;
+  state: State;
+  found: string;
+  advice: string;
+}
+
 export interface Choice {
   choice_id: string;
   workflow: Workflow;
@@ -177,6 +184,7 @@ export interface ContextRequestBody {
   question?: string | null;
   profile?: string | null;
   budget?: number | null;
+  project?: string | null;
   render?: Rendering;
   as_of?: string | null;
   known_at?: string | null;
@@ -314,6 +322,28 @@ export interface EditRequest {
 
 export type Engine = "postgres" | "mysql" | "sqlite" | "duckdb";
 
+export interface EntityGraph {
+  nodes: Array<EntityNode>;
+  links: Array<EntityLink>;
+  looked_at: number;
+}
+
+export type EntityKind = "person" | "name" | "email" | "identifier" | "term";
+
+export interface EntityLink {
+  one_id: string;
+  other_id: string;
+  items: number;
+  item_ids: Array<string>;
+}
+
+export interface EntityNode {
+  entity_id: string;
+  kind: EntityKind;
+  name: string;
+  items: number;
+}
+
 export interface Entry {
   entry_id: string;
   scope: Scope;
@@ -365,6 +395,11 @@ export interface Erasure {
   items: number;
   sessions: number;
   finished_at: string | null;
+}
+
+export interface ErasurePage {
+  items: Array<Erasure>;
+  next_cursor: string | null;
 }
 
 export interface ErasureRequest {
@@ -555,6 +590,14 @@ export interface ItemRequest {
 
 export type ItemState = "live" | "superseded" | "invalid" | "archived" | "any";
 
+export interface ItemUse {
+  user_id: string | null;
+  agent_id: string | null;
+  session_id: string | null;
+  via: Via;
+  last_at: string;
+}
+
 export type Iteration = "auto" | "never" | "always";
 
 export interface JobCounts {
@@ -734,6 +777,24 @@ export interface OutcomePage {
 }
 
 export type OwnerKind = "run" | "session";
+
+export interface PastChoice {
+  choice_id: string;
+  workflow_id: string;
+  agent_id: string | null;
+  owned_by: string;
+  session_id: string | null;
+  run_id: string | null;
+  sample: number;
+  candidates: number;
+  chosen_at: string;
+  score: number | null;
+}
+
+export interface PastChoicePage {
+  items: Array<PastChoice>;
+  next_cursor: string | null;
+}
 
 export interface PastRuling {
   ruling_id: string;
@@ -915,6 +976,7 @@ export interface RecallRequestBody {
   until?: string | null;
   as_of?: string | null;
   known_at?: string | null;
+  project?: string | null;
   include_superseded?: boolean;
   explain?: boolean;
 }
@@ -1101,6 +1163,12 @@ export interface SavedWorkflow {
   was_new: boolean;
 }
 
+export interface ScheduledJob {
+  job: string;
+  next_at: string;
+  last_at: string | null;
+}
+
 export type Scope = "session" | "user" | "agent" | "tenant";
 
 export interface SectionItem {
@@ -1120,7 +1188,7 @@ export interface SectionItem {
   tokens: number;
 }
 
-export type SectionName = "core" | "characteristics" | "knowledge_map" | "shared" | "profile" | "delegated" | "summary" | "long_term" | "temporal" | "daily_log" | "window";
+export type SectionName = "core" | "characteristics" | "knowledge_map" | "shared" | "profile" | "delegated" | "earlier" | "summary" | "long_term" | "temporal" | "daily_log" | "window";
 
 export interface Session {
   session_id: string;
@@ -1181,6 +1249,13 @@ export interface SessionRequest {
 }
 
 export type SessionStatus = "open" | "closed";
+
+export interface SettingInForce {
+  name: string;
+  value: unknown;
+  is_default: boolean;
+  description: string;
+}
 
 export interface Share {
   item_id: string;
@@ -1275,6 +1350,8 @@ export interface StartedTurn {
   episodes: Array<Item>;
   was_new: boolean;
 }
+
+export type State = "ok" | "warn" | "fail";
 
 export interface StateEntry {
   key: string;
@@ -1457,6 +1534,8 @@ export interface Version {
   version: string;
 }
 
+export type Via = "recall" | "context" | "search";
+
 export interface Webhook {
   webhook_id: string;
   url: string;
@@ -1563,6 +1642,8 @@ export interface Operations {
   edit_item: { path: { item_id: string }; query: Nothing; body: EditRequest; answer: Remembered };
   end_turn: { path: { run_id: string }; query: Nothing; body: TurnEnd; answer: Turn };
   enqueue_job: { path: Nothing; query: Nothing; body: JobRequest; answer: Started };
+  entity_graph: { path: Nothing; query: { around?: string | null; limit?: number }; body: undefined; answer: EntityGraph };
+  entity_items: { path: { entity_id: string }; query: { other_id?: string | null; limit?: number; cursor?: string | null }; body: undefined; answer: ItemPage };
   export: { path: Nothing; query: { user_id?: string | null }; body: undefined; answer: string };
   fail_run: { path: { run_id: string }; query: Nothing; body: RunFailure; answer: Run };
   forget: { path: { item_id: string }; query: Nothing; body: ForgetRequest | null; answer: Forgotten };
@@ -1615,14 +1696,18 @@ export interface Operations {
   item_forecast: { path: { item_id: string }; query: Nothing; body: undefined; answer: Forecast };
   item_history: { path: { item_id: string }; query: Nothing; body: undefined; answer: Array<Item> };
   item_provenance: { path: { item_id: string }; query: Nothing; body: undefined; answer: Provenance };
+  item_uses: { path: { item_id: string }; query: Nothing; body: undefined; answer: Array<ItemUse> };
   job_counts: { path: Nothing; query: Nothing; body: undefined; answer: JobCounts };
+  job_schedule: { path: Nothing; query: Nothing; body: undefined; answer: Array<ScheduledJob> };
   knowledge_map: { path: Nothing; query: Nothing; body: undefined; answer: MapShown };
   last_episodes: { path: Nothing; query: { limit?: number }; body: undefined; answer: Array<Item> };
   list_agents: { path: Nothing; query: { limit?: number; cursor?: string | null }; body: undefined; answer: AgentPage };
-  list_audit: { path: Nothing; query: { subject_kind?: string | null; subject_id?: string | null; limit?: number; cursor?: string | null }; body: undefined; answer: AuditEntryPage };
+  list_audit: { path: Nothing; query: { subject_kind?: string | null; subject_id?: string | null; actor?: string | null; action?: string | null; since?: string | null; until?: string | null; limit?: number; cursor?: string | null }; body: undefined; answer: AuditEntryPage };
+  list_choices: { path: { workflow_id: string }; query: { limit?: number; cursor?: string | null }; body: undefined; answer: PastChoicePage };
   list_databases: { path: Nothing; query: Nothing; body: undefined; answer: Array<ConnectedDatabase> };
   list_dead_letters: { path: Nothing; query: { limit?: number; cursor?: string | null }; body: undefined; answer: DeadLetterPage };
   list_documents: { path: Nothing; query: { limit?: number; cursor?: string | null; source?: string | null }; body: undefined; answer: DocumentPage };
+  list_erasures: { path: Nothing; query: { limit?: number; cursor?: string | null }; body: undefined; answer: ErasurePage };
   list_events: { path: Nothing; query: { types?: Array<EventType> | null; after?: number | null; limit?: number; cursor?: string | null }; body: undefined; answer: EventPage };
   list_holds: { path: { item_id: string }; query: Nothing; body: undefined; answer: Array<Hold> };
   list_items: { path: Nothing; query: { kind?: Array<Kind> | null; scope?: Scope | null; category?: string | null; subject?: string | null; trust?: Trust | null; state?: ItemState; pinned?: boolean; since?: string | null; until?: string | null; as_of?: string | null; known_at?: string | null; limit?: number; cursor?: string | null }; body: undefined; answer: ItemPage };
@@ -1688,11 +1773,13 @@ export interface Operations {
   save_workflow: { path: Nothing; query: Nothing; body: WorkflowRequest; answer: SavedWorkflow };
   search_entries: { path: Nothing; query: Nothing; body: EntrySearch; answer: Array<FoundEntry> };
   search_knowledge: { path: Nothing; query: Nothing; body: KnowledgeRequest; answer: RecallAnswer };
+  server_health: { path: Nothing; query: Nothing; body: undefined; answer: Array<Check> };
   set_privacy_policy: { path: Nothing; query: Nothing; body: PrivacyRequest; answer: PrivacyPolicy };
   set_proposal_policy: { path: Nothing; query: Nothing; body: PolicyRequest; answer: ProposalPolicy };
   set_retention_policy: { path: Nothing; query: Nothing; body: RetentionChange; answer: RetentionPolicy };
   set_state: { path: { owner: OwnerKind; owner_id: string; key: string }; query: Nothing; body: StateRequest; answer: StateEntry };
   set_webhook_active: { path: { webhook_id: string }; query: Nothing; body: WebhookChange; answer: Webhook };
+  settings_in_force: { path: Nothing; query: Nothing; body: undefined; answer: Array<SettingInForce> };
   share: { path: Nothing; query: Nothing; body: ShareRequest; answer: Array<Shared> };
   standing_answer: { path: { name: string }; query: { user?: string | null }; body: undefined; answer: StandingAnswer };
   start_erasing_user: { path: Nothing; query: Nothing; body: ErasureRequest; answer: Erasure };
@@ -1748,6 +1835,8 @@ export const OPERATIONS: { [K in keyof Operations]: [string, string] } = {
   edit_item: ["PATCH", "/v1/items/{item_id}"],
   end_turn: ["POST", "/v1/runs/{run_id}/turns/end"],
   enqueue_job: ["POST", "/v1/jobs"],
+  entity_graph: ["GET", "/v1/entities"],
+  entity_items: ["GET", "/v1/entities/{entity_id}/items"],
   export: ["GET", "/v1/export"],
   fail_run: ["POST", "/v1/runs/{run_id}/fail"],
   forget: ["POST", "/v1/items/{item_id}/forget"],
@@ -1784,14 +1873,18 @@ export const OPERATIONS: { [K in keyof Operations]: [string, string] } = {
   item_forecast: ["GET", "/v1/items/{item_id}/forecast"],
   item_history: ["GET", "/v1/items/{item_id}/history"],
   item_provenance: ["GET", "/v1/items/{item_id}/provenance"],
+  item_uses: ["GET", "/v1/items/{item_id}/uses"],
   job_counts: ["GET", "/v1/jobs/counts"],
+  job_schedule: ["GET", "/v1/jobs/schedule"],
   knowledge_map: ["GET", "/v1/knowledge/map"],
   last_episodes: ["GET", "/v1/episodes/last"],
   list_agents: ["GET", "/v1/agents"],
   list_audit: ["GET", "/v1/audit"],
+  list_choices: ["GET", "/v1/workflows/{workflow_id}/choices"],
   list_databases: ["GET", "/v1/databases"],
   list_dead_letters: ["GET", "/v1/jobs/dead_letters"],
   list_documents: ["GET", "/v1/documents"],
+  list_erasures: ["GET", "/v1/erasures"],
   list_events: ["GET", "/v1/events"],
   list_holds: ["GET", "/v1/items/{item_id}/holds"],
   list_items: ["GET", "/v1/items"],
@@ -1857,11 +1950,13 @@ export const OPERATIONS: { [K in keyof Operations]: [string, string] } = {
   save_workflow: ["PUT", "/v1/workflows"],
   search_entries: ["POST", "/v1/entries/search"],
   search_knowledge: ["POST", "/v1/search_knowledge"],
+  server_health: ["GET", "/v1/health"],
   set_privacy_policy: ["PUT", "/v1/privacy"],
   set_proposal_policy: ["PUT", "/v1/proposals/policy"],
   set_retention_policy: ["PATCH", "/v1/retention"],
   set_state: ["PUT", "/v1/state/{owner}/{owner_id}/{key}"],
   set_webhook_active: ["PATCH", "/v1/webhooks/{webhook_id}"],
+  settings_in_force: ["GET", "/v1/settings"],
   share: ["POST", "/v1/shares"],
   standing_answer: ["GET", "/v1/questions/{name}/answer"],
   start_erasing_user: ["POST", "/v1/erasures"],

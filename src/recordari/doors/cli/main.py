@@ -29,8 +29,14 @@ __all__ = ["build", "main"]
 # By name: its place and its summary. A place is a Typer for a group of commands, and a function for one command.
 COMMANDS = {
     "serve": ("doors.cli.serve:serve", "Start the server: REST, MCP and background work in one process."),
+    "demo": ("doors.cli.serve:demo", "Look at Recordari with the memory of an invented support agent."),
     "worker": ("doors.cli.serve:worker", "Run background work in a process of its own."),
     "mcp": ("doors.cli.serve:mcp", "Serve MCP over standard input and output, for an agent on this machine."),
+    "install": ("hosts.cli:install", "Install Recordari into a coding agent or another MCP host."),
+    "uninstall": ("hosts.cli:uninstall", "Remove Recordari from a host, and restore its settings."),
+    "status": ("hosts.cli:status", "Say where Recordari is installed, and what its hooks did last."),
+    "pause": ("hosts.cli:pause", "Let the hooks of all hosts do nothing."),
+    "resume": ("hosts.cli:resume", "Let the hooks go on."),
     "remember": ("recall.cli:remember", "Remember something."),
     "recall": ("recall.cli:recall", "Search memory."),
     "context": ("context.cli:context", "Print the context that an agent would get for a question."),

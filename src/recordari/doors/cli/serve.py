@@ -1,4 +1,4 @@
-"""`recordari serve`, `worker` and `mcp`: the commands that keep running."""
+"""`recordari serve`, `demo`, `worker` and `mcp`: the commands that keep running."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from importlib import metadata
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -19,16 +21,21 @@ from fastapi import FastAPI
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.checks import is_loopback
+from recordari.core.identity import Identity, Role, tenant_id_of
+from recordari.doors.cli.processes import MOST_PROCESSES, Descriptors, Processes, say_ready, stopping_with
+from recordari.doors.demo.fill import fill
 from recordari.doors.rest.app import create_app
 from recordari.doors.rest.gate import Gatekeeper
-from recordari.doors.rest.listener import Connection, Listener, most_connections
+from recordari.doors.rest.listener import ACCEPTS_AT_ONCE, Connection, Listener, most_connections
+from recordari.doors.rest.shared_counts import SharedCounts
 from recordari.doors.web.page import PageFiles
 from recordari.errors import ConfigurationError, InvalidInput, RecordariError
 from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, User, open_memory, read_settings
 from recordari.kit.output import print_line, print_note
+from recordari.kit.resources import Resources
 from recordari.operations.maintenance import make_development_code, make_development_key
 from recordari.runner import background_worker, run_worker
-from recordari.tenants.tenants import NewKey
+from recordari.tenants.tenants import NewKey, ensure_tenant
 from recordari.wiring import open_resources
 
 try:
@@ -48,38 +55,116 @@ def serve(
     no_worker: Annotated[
         bool, typer.Option("--no-worker", help="Leave background work to `recordari worker`.")
     ] = False,
+    processes: Annotated[
+        int, typer.Option(min=1, max=MOST_PROCESSES, help="Server processes; background work has one of its own.")
+    ] = 1,
+    share: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Start the server: REST, MCP and background work in one process.
+    """Start the server: REST, MCP and background work in one process, or in several.
 
     Settings come from the environment or a `.env` file; `docs/reference/settings.md` lists all of them.
     """
     options: dict[str, Any] = {"host": host, "port": port, "worker": False if no_worker else None}
     settings = read_settings(quiet=False, **{name: value for name, value in options.items() if value is not None})
     with contextlib.suppress(asyncio.CancelledError):  # stopped before it had started
-        _run(_serve(settings))
+        if share is not None:
+            _run(_serve_share(settings, Descriptors.read(share)))
+        elif processes > 1:
+            _run(_serve_in_processes(settings, processes))
+        else:
+            _run(_serve(settings))
 
 
-async def _serve(settings: Settings) -> None:
-    task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    assert task is not None
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, task.cancel)
+def demo(
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 8766,
+) -> None:
+    """Look at Recordari with the memory of an invented support agent. Nothing of it is kept.
+
+    It has a database of its own, which goes when you stop it (Ctrl-C).
+    """
+    with TemporaryDirectory(prefix="recordari-demo-") as name:
+        home = Path(name)
+        home.chmod(0o755)  # for root, an unprivileged account runs the database
+        files = home / "files"
+        files.mkdir()
+        own: dict[str, Any] = {"database_url": None, "database_owner_url": None, "host": "127.0.0.1", "port": port}
+        settings = read_settings(home=home, database_files=files, **own)
+
+        async def prepare(resources: Resources) -> None:
+            print_line("telling the story of Hjul & Hav, a bicycle shop in Bergen; this takes a moment …")
+            identity = Identity(tenant_id=tenant_id_of(DEVELOPMENT_TENANT), role=Role.ADMIN, actor="demo")
+            await ensure_tenant(resources, DEVELOPMENT_TENANT, actor="demo")
+            await fill(Memory(resources, identity), files=files)
+
+        with contextlib.suppress(asyncio.CancelledError):
+            _run(_serve(settings, prepare))
+
+
+async def _serve(settings: Settings, prepare: Callable[[Resources], Awaitable[None]] | None = None) -> None:
+    _cancel_at_signals()
     # The port first: a second server must fail before it makes a key or touches the database.
+    with listening(settings) as listener:
+        async with open_resources(settings) as resources:
+            if prepare is not None:
+                await prepare(resources)
+            else:
+                _print_key(await make_development_key(resources))
+            code = await make_development_code(resources)
+            app = create_app(settings, resources=resources, background=background_worker)
+            await _run_server(app, listener, ready=lambda: _print_banner(settings, app, listener, code))
+
+
+async def _serve_in_processes(settings: Settings, number: int) -> None:
+    """Hold the socket, the database and the background work for processes that serve."""
+    _cancel_at_signals()
     with listening(settings) as listener:
         async with open_resources(settings) as resources:
             _print_key(await make_development_key(resources))
             code = await make_development_code(resources)
-            app = create_app(settings, resources=resources, background=background_worker)
-            server = _Server(
-                _configuration(app),
-                gatekeeper=app.state.gatekeeper,
-                ready=lambda: _print_banner(settings, app, listener, code),
-            )
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, server.stop)
-            await server.serve(sockets=[listener])
-            if not server.started:
-                raise RecordariError("the server did not start; see the log above for the reason")
+            processes = Processes(settings, listener, number)
+            async with background_worker(resources) if settings.worker else contextlib.nullcontext():
+                serving = asyncio.create_task(processes.run())
+                ready = asyncio.create_task(processes.all_ready.wait())
+                try:
+                    await asyncio.wait((serving, ready), return_when=asyncio.FIRST_COMPLETED)
+                    if processes.all_ready.is_set():
+                        _print_banner(settings, create_app(settings, resources=resources), listener, code)
+                    await serving
+                except* RecordariError as errors:
+                    raise errors.exceptions[0] from None
+                finally:
+                    for task in (serving, ready):
+                        task.cancel()
+                    await asyncio.gather(serving, ready, return_exceptions=True)
+
+
+async def _serve_share(settings: Settings, share: Descriptors) -> None:
+    """Serve as one of several processes."""
+    _cancel_at_signals()
+    with socket.socket(fileno=share.listener) as listener, stopping_with(share):
+        async with open_resources(settings) as resources:
+            app = create_app(settings, resources=resources, counts=SharedCounts(share.counts))
+            await _run_server(app, listener, ready=lambda: say_ready(share), accepts_at_once=1)  # others take the next
+
+
+def _cancel_at_signals() -> None:
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+
+
+async def _run_server(
+    app: FastAPI, listener: socket.socket, *, ready: Callable[[], None], accepts_at_once: int = ACCEPTS_AT_ONCE
+) -> None:
+    server = _Server(_configuration(app), gatekeeper=app.state.gatekeeper, ready=ready, accepts_at_once=accepts_at_once)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, server.stop)
+    await server.serve(sockets=[listener])
+    if not server.started:
+        raise RecordariError("the server did not start; see the log above for the reason")
 
 
 def _configuration(app: FastAPI) -> uvicorn.Config:
@@ -102,9 +187,12 @@ class _Server(uvicorn.Server):
     uvicorn's handlers would raise the signal again before the database is stopped.
     """
 
-    def __init__(self, config: uvicorn.Config, *, gatekeeper: Gatekeeper, ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, *, gatekeeper: Gatekeeper, ready: Callable[[], None], accepts_at_once: int
+    ) -> None:
         super().__init__(config)
         self._gatekeeper = gatekeeper
+        self._accepts_at_once = accepts_at_once
         self._ready = ready
 
     @contextlib.contextmanager
@@ -121,8 +209,11 @@ class _Server(uvicorn.Server):
         def make_connection() -> Connection:
             return Connection(self.config, self.server_state, state, gatekeeper=self._gatekeeper)
 
-        most = most_connections()
-        listeners = [Listener(one, make_connection, most=most, count=lambda: len(connections)) for one in sockets or ()]
+        most, at_once = most_connections(), self._accepts_at_once
+        listeners = [
+            Listener(one, make_connection, most=most, count=lambda: len(connections), at_once=at_once)
+            for one in sockets or ()
+        ]
         self.servers = listeners  # type: ignore[assignment]  # uvicorn only closes them
         self.started = True
         self._ready()
@@ -184,7 +275,7 @@ def _print_banner(settings: Settings, app: FastAPI, listener: socket.socket, cod
     if any(getattr(route, "path", None) == "/mcp" for route in app.routes):
         print_line(f"  MCP              {url}/mcp")
     print_line(f"  data             {'your PostgreSQL' if settings.database_url else settings.home}")
-    print_line(f"  background work  {'in this process' if settings.worker else 'left to `recordari worker`'}")
+    print_line(f"  background work  {'in this program' if settings.worker else 'left to `recordari worker`'}")
     if not is_loopback(host) and not set(settings.allowed_hosts) - {"127.0.0.1", "localhost", "[::1]"}:
         print_line("  host names       only local ones are answered; set RECORDARI_ALLOWED_HOSTS for others")
 
