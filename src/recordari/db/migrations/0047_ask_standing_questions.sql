@@ -74,3 +74,4 @@ CREATE TRIGGER items_clear_answers_delete AFTER DELETE ON items FOR EACH ROW
     WHEN (OLD.user_id IS NOT NULL) EXECUTE FUNCTION clear_answers();
 
 SELECT sample_no_text();
+SELECT expect_full_tenants();
