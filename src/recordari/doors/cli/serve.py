@@ -58,7 +58,7 @@ def serve(
     processes: Annotated[
         int, typer.Option(min=1, max=MOST_PROCESSES, help="Server processes; background work has one of its own.")
     ] = 1,
-    share: Annotated[str | None, typer.Option(hidden=True)] = None,
+    share: Annotated[str | None, typer.Option(hidden=True, help="What the processes of one server share.")] = None,
 ) -> None:
     """Start the server: REST, MCP and background work in one process, or in several.
 
