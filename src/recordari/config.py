@@ -8,12 +8,12 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticUndefined
-from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from recordari.errors import ConfigurationError
 
@@ -42,6 +42,28 @@ class EmbeddingPrefixes(BaseModel):
 
     query: str = ""
     passage: str = ""
+
+
+class RecallWeights(BaseModel):
+    """How much an item of each scope counts in recall."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    session: float = 1.3
+    user: float = 1.1
+    agent: float = 1.0
+    tenant: float = 1.0
+    history: float = 1.0
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _bad_weight_is_default(cls, value: object, check: Any, info: ValidationInfo) -> float:
+        """A weight that is negative or not a number falls back to its default."""
+        try:
+            weight = float(check(value))
+        except ValidationError:
+            weight = -1.0
+        return weight if 0 <= weight < math.inf else float(cls.model_fields[str(info.field_name)].default)
 
 
 class Settings(BaseSettings):
@@ -190,12 +212,9 @@ class Settings(BaseSettings):
     )
 
     # Recall
-    recall_weight_session: float = Field(default=1.3, description="Weight of the scope session; 0 mutes it.")
-    recall_weight_user: float = Field(default=1.1, description="Weight of the scope user; 0 mutes it.")
-    recall_weight_agent: float = Field(default=1.0, description="Weight of the scope agent; 0 mutes it.")
-    recall_weight_tenant: float = Field(default=1.0, description="Weight of the scope tenant; 0 mutes it.")
-    recall_weight_history: float = Field(
-        default=1.0, description="Weight of the user's other sessions, the scope history; 0 mutes it."
+    recall_weights: Annotated[RecallWeights, NoDecode] = Field(
+        default=RecallWeights(),
+        description='Weights of the scopes in recall: {"session": 1.5, "history": 0}; 0 mutes a scope.',
     )
     vector_index_from: int = Field(
         default=5_000, ge=100, description="Live vectors that one asker may see, from which the tenant gets an index."
@@ -246,22 +265,15 @@ class Settings(BaseSettings):
     )
     tracing: bool = Field(default=False, description="Make OpenTelemetry spans (needs the extra `otel`).")
 
-    @field_validator(
-        "recall_weight_session",
-        "recall_weight_user",
-        "recall_weight_agent",
-        "recall_weight_tenant",
-        "recall_weight_history",
-        mode="wrap",
-    )
+    @field_validator("recall_weights", mode="before")
     @classmethod
-    def _bad_weight_is_default(cls, value: object, check: Any, info: Any) -> float:
-        """A weight that is negative or not a number falls back to its default: recall never stops for it (R1)."""
+    def _bad_weights_are_default(cls, value: object) -> object:
+        """What is no JSON object counts as unset: recall never stops for it (R1)."""
         try:
-            weight = float(check(value))
-        except ValidationError:
-            weight = -1.0
-        return weight if 0 <= weight < math.inf else float(cls.model_fields[info.field_name].default)
+            weights = json.loads(value) if isinstance(value, str) else value
+        except ValueError:
+            weights = None
+        return weights if isinstance(weights, dict | RecallWeights) else {}
 
     @field_validator("*", mode="before")
     @classmethod

@@ -153,7 +153,9 @@ def test_every_command_explains_itself(
         assert inner.name in words and " ".join(inner.short_help.split()) in words
     for parameter in found.params:
         assert parameter.help, f"{parameter.name} says nothing"
-    silent = not command or hasattr(found, "commands") or " ".join(command) in {"serve", "demo", "worker", "mcp", "db psql"}
+    silent = (
+        not command or hasattr(found, "commands") or " ".join(command) in {"serve", "demo", "worker", "mcp", "db psql"}
+    )
     assert any("--json" in parameter.opts for parameter in found.params) != silent
 
 

@@ -28,13 +28,13 @@ MOST_EXACT = 3_000
 
 def scope_weights(resources: Resources, request: RecallRequest, tenant: RecallSettings) -> dict[AskedScope, float]:
     """The configured weight of each place; a muted one counts if the request names it."""
-    settings = resources.settings
+    configured = resources.settings.recall_weights
     weights = {
-        AskedScope.SESSION: settings.recall_weight_session,
-        AskedScope.USER: settings.recall_weight_user,
-        AskedScope.AGENT: settings.recall_weight_agent,
-        AskedScope.TENANT: settings.recall_weight_tenant,
-        AskedScope.HISTORY: settings.recall_weight_history if tenant.history is None else tenant.history,
+        AskedScope.SESSION: configured.session,
+        AskedScope.USER: configured.user,
+        AskedScope.AGENT: configured.agent,
+        AskedScope.TENANT: configured.tenant,
+        AskedScope.HISTORY: configured.history if tenant.history is None else tenant.history,
     }
     if request.scope in weights and not weights[request.scope]:
         weights[request.scope] = 1.0
