@@ -496,9 +496,7 @@ def report(findings: Findings, operations: Sequence[Operation], seconds: float) 
     """Print the figures; True if nothing is wrong."""
     names = {operation.name for operation in operations}
     never = sorted(names - set(findings.succeeded))
-    print(
-        f"{findings.requests} requests in {seconds:.0f} s, {findings.waits} sent again because the server was busy"
-    )
+    print(f"{findings.requests} requests in {seconds:.0f} s, {findings.waits} sent again because the server was busy")
     print(f"answers {dict(sorted(findings.statuses.items()))}")
     print(
         f"{len(names & set(findings.asked))} of {len(names)} operations asked, {len(names) - len(never)} with success"
