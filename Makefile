@@ -87,6 +87,11 @@ test-hosts: $(VENV)/.installed-dev ## Run the real coding agents from npm agains
 	    @google/gemini-cli opencode-ai
 	@RECORDARI_TEST_HOSTS="$(CURDIR)/$(HOSTS)" $(BIN)/python -m pytest -s tests/hosts/test_programs.py $(ARGS)
 
+.PHONY: test-typescript
+test-typescript: $(VENV)/.installed-dev ## Test the TypeScript client and its adapters against a real server
+	@cd clients/typescript && npm ci --silent --no-progress && npm run --silent build
+	@RECORDARI_TEST_TYPESCRIPT=1 $(BIN)/python -m pytest -s tests/clients/test_typescript.py $(ARGS)
+
 .PHONY: check
 check: $(VENV)/.installed-dev ## Lint, check formatting, types and the direction of imports
 	@$(BIN)/ruff check
@@ -140,6 +145,15 @@ bench-guard: $(VENV)/.installed-dev ## Copy protected documents through every do
 plots: $(VENV)/.installed-dev ## Draw the pictures of the docs again
 	@$(BIN)/python bench/decay_plot.py docs/images/decay.svg
 	@$(BIN)/python bench/posterior.py --plot docs/images/posterior.svg
+
+.PHONY: screenshots
+screenshots: $(VENV)/.installed-dev web ## Take the pictures of the dashboard again (ARGS=names of pages)
+	@tests/setup-system
+	@$(BIN)/python -m tools.screenshots $(ARGS)
+
+.PHONY: bench-dashboard
+bench-dashboard: $(VENV)/.installed-dev web ## Measure every page of the dashboard with a million memories
+	@$(BIN)/python bench/dashboard.py $(ARGS)
 
 .PHONY: overload
 overload: $(VENV)/.installed-dev ## A flood of one tenant, 500 listeners, stalled connections, no file descriptors
@@ -207,7 +221,7 @@ pins: ## Pin afresh what the development install pulls (requirements/dev.txt)
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build products; never data
-	@rm -rf $(VENV) $(APART) $(RELEASE) $(HOSTS) web/node_modules $(dir $(PAGE)) build dist site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	@rm -rf $(VENV) $(APART) $(RELEASE) $(HOSTS) web/node_modules clients/typescript/node_modules clients/typescript/dist $(dir $(PAGE)) build dist site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 	    .schemathesis
 	@find src tests bench tools examples -type d -name __pycache__ -prune -exec rm -rf {} +
 

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from recordari import schedule
 from recordari.config import Settings
 from recordari.context.assemble import ModelSplitter, Splitter
+from recordari.context.questions import Answerer, ModelAnswerer
 from recordari.context.rules.context import ContextSettings
 from recordari.core.secrets import Secrets
 from recordari.core.telemetry import Telemetry, get_log
@@ -172,13 +173,13 @@ def make_tasks(settings: Settings) -> dict[type, Any]:
     model = make_language_model(settings)
     if model is None:
         return {}
-    tasks: dict[str, tuple[type, Any]] = {
-        "facts": (LLM, ModelRules(model)),
-        "summaries": (Summariser, ModelSummariser(model)),
-        "steps": (Splitter, ModelSplitter(model)),
-        "sql": (SqlWriter, ModelSqlWriter(model)),
+    tasks: dict[str, dict[type, Any]] = {
+        "facts": {LLM: ModelRules(model)},
+        "summaries": {Summariser: ModelSummariser(model), Answerer: ModelAnswerer(model)},
+        "steps": {Splitter: ModelSplitter(model)},
+        "sql": {SqlWriter: ModelSqlWriter(model)},
     }
-    return dict(tasks[task] for task in settings.llm_tasks)
+    return {part: made for task in settings.llm_tasks for part, made in tasks[task].items()}
 
 
 def make_objects(settings: Settings) -> Objects:
