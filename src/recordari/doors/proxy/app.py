@@ -162,12 +162,17 @@ class Proxy:
         name = f"{_digest(key)} {user} {agent}"
         if name not in self._callers:
             client = Client(self._memory_url, key=key, user=user, agent=agent, timeout=KEEP_SECONDS)
-            identity = await client.whoami()
+            try:
+                identity = await client.whoami()
+            except BaseException:
+                await client.close()
+                raise
             if identity.user_id is None:
+                await client.close()
                 raise InvalidInput("whose memory is it? name the user in `Recordari-User`, or use a key of one user")
             self._callers[name] = client
             if len(self._callers) > MOST_CALLERS:
-                self._callers.popitem(last=False)
+                await self._callers.popitem(last=False)[1].close()
         self._callers.move_to_end(name)
         return name, self._callers[name]
 
