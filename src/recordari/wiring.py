@@ -16,13 +16,14 @@ from pydantic import SecretStr
 from recordari import schedule
 from recordari.config import Settings
 from recordari.context.assemble import ModelSplitter, Splitter
+from recordari.context.questions import Answerer, ModelAnswerer
 from recordari.context.rules.context import ContextSettings
 from recordari.core.secrets import Secrets
 from recordari.core.telemetry import Telemetry, get_log
 from recordari.databases.ask import ModelSqlWriter, QueryPlaces, SqlWriter
 from recordari.db.address import bring_up_to_date, open_address
 from recordari.db.database import Database
-from recordari.db.outbox import Wakeups
+from recordari.db.outbox import Wakeups, backlog
 from recordari.db.pool import MIN_SIZE, PoolOptions
 from recordari.errors import ConfigurationError, ProviderError
 from recordari.events.follow import Feeds
@@ -76,6 +77,7 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
         await database.refuse_unsafe_role()
         telemetry = Telemetry(tracing=settings.tracing)
         telemetry.watch("recordari_pool", "Figures of the connection pool.", database.statistics)
+        telemetry.watch("recordari_queue", "Background work of all tenants.", lambda: backlog(database))
         wakeups = Wakeups(database)
         stack.push_async_callback(wakeups.close)
         embedders = make_embedders(settings)
@@ -171,13 +173,13 @@ def make_tasks(settings: Settings) -> dict[type, Any]:
     model = make_language_model(settings)
     if model is None:
         return {}
-    tasks: dict[str, tuple[type, Any]] = {
-        "facts": (LLM, ModelRules(model)),
-        "summaries": (Summariser, ModelSummariser(model)),
-        "steps": (Splitter, ModelSplitter(model)),
-        "sql": (SqlWriter, ModelSqlWriter(model)),
+    tasks: dict[str, dict[type, Any]] = {
+        "facts": {LLM: ModelRules(model)},
+        "summaries": {Summariser: ModelSummariser(model), Answerer: ModelAnswerer(model)},
+        "steps": {Splitter: ModelSplitter(model)},
+        "sql": {SqlWriter: ModelSqlWriter(model)},
     }
-    return dict(tasks[task] for task in settings.llm_tasks)
+    return {part: made for task in settings.llm_tasks for part, made in tasks[task].items()}
 
 
 def make_objects(settings: Settings) -> Objects:

@@ -172,7 +172,7 @@ class _Assembly:
         composed = self._composed(plan, shares, {name: section.items for name, section in fetched.items()}, base.hint)
         rendered = composed.rendered
         self._mark("total", started)
-        await self._note_use(composed.sections, [*long_term.items, *temporal.items])
+        self._note_use(composed.sections, [*long_term.items, *temporal.items])
         return Context(
             profile=plan.profile.name,
             budget=plan.budget,
@@ -315,12 +315,12 @@ class _Assembly:
         )
         return _Recalled(items=list(answer.items), degraded=answer.degraded, from_cache=is_cached, trace=answer.trace)
 
-    async def _note_use(self, sections: Sequence[Section], recalled: Sequence[RecalledItem]) -> None:
+    def _note_use(self, sections: Sequence[Section], recalled: Sequence[RecalledItem]) -> None:
         """Count the recalled items that are shown as used; those only considered are not."""
         names = {SectionName.LONG_TERM, SectionName.TEMPORAL}
         shown = {kept.item.item_id for section in sections if section.name in names for kept in section.items}
         used = {item.id: item for item in recalled if item.id in shown}
-        await note_use(self.resources, self.identity, list(used.values()), via=Via.CONTEXT)
+        note_use(self.resources, self.identity, list(used.values()), via=Via.CONTEXT)
 
     def _trace(
         self,

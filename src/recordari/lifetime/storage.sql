@@ -305,11 +305,13 @@ SELECT s.session_id, s.session_ref, ARRAY(
 FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s ORDER BY s.session_ref LIMIT %(limit)s
 
 -- name: delete_state_of_agent
--- Remove the state, entries and profile of an agent.
+-- Remove the state, entries, profile and standing questions of an agent.
 WITH owned AS (
     DELETE FROM state_owners WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s
 ), put AS (
     DELETE FROM entries WHERE tenant_id = %(tenant_id)s AND scope = 'agent' AND owner_id = %(agent_id)s
+), asked AS (
+    DELETE FROM questions WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s
 )
 DELETE FROM profiles WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s AND user_id IS NULL
 
@@ -347,7 +349,7 @@ SELECT owner_id FROM state_owners
 WHERE tenant_id = %(tenant_id)s AND owner_kind = 'session' AND owned_by = %(owned_by)s AND written_at <= %(before)s
 
 -- name: delete_user
--- Remove a user's own row, profile, keys, state, entries and opinions; a key is closed for good and loses its name.
+-- Remove a user's own row, profile, answers, keys, state, entries and opinions; a key is closed for good and loses its name.
 -- What workflows learnt stays, and names nobody any more.
 WITH closed AS (
     UPDATE api_keys SET user_id = NULL, name = %(redacted)s, revoked_at = COALESCE(revoked_at, now())
@@ -375,6 +377,8 @@ WITH closed AS (
         AND (given_by = %(user_id)s OR substr(given_by, strpos(given_by, ':') + 1) = %(user_id)s)
 ), profiled AS (
     DELETE FROM profiles WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+), answered AS (
+    DELETE FROM question_answers WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 )
 DELETE FROM users WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND created_at <= %(before)s
 

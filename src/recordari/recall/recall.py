@@ -92,7 +92,7 @@ async def recall(
     """Find the items that answer the question, among those that the identity may see.
 
     `as_of` asks what was true then, `known_at` what was recorded by then; items of `project` are preferred. An archived item
-    that is found is live again.
+    that is found is soon live again.
     """
     if source_kinds is not None and not source_kinds:
         raise InvalidInput("source_kinds must name a kind; leave it out for all kinds", field="source_kinds")
@@ -170,7 +170,7 @@ class _Recall:
         self._mark("total")
         chosen = tuple(_recalled(ranked_item, result, merged) for ranked_item in ordered[: self.request.top_k])
         if self.request.counts_as_use:
-            await note_use(self.resources, self.identity, chosen)
+            note_use(self.resources, self.identity, chosen)
         return RecallAnswer(
             items=chosen,
             total=len(chosen),

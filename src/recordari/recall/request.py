@@ -115,7 +115,7 @@ class RecalledItem:
     valid_at: datetime
     invalid_at: datetime | None
     archived: bool
-    """It had faded, so no context showed it unasked; this recall has brought it back."""
+    """It had faded, so no context showed it unasked; this recall brings it back within a second."""
     metadata: dict[str, Any] = field(default_factory=dict)
     citation: Annotated[Citation | None, LEFT_OUT_IF_EMPTY] = None
     """Where it is in its document; only from `search_knowledge`."""

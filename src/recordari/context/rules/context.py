@@ -91,7 +91,7 @@ class SectionRule(SectionBudget):
     handle: str
     """The letter of references to its items in the text."""
     assured: float = 0.0
-    """The part of a small budget in which its best item has a place, however much the session needs."""
+    """The part of a small budget in which its best item has a place, however much the others need."""
 
 
 SECTIONS: Mapping[SectionName, SectionRule] = {
@@ -103,12 +103,12 @@ SECTIONS: Mapping[SectionName, SectionRule] = {
     SectionName.DELEGATED: SectionRule(Layer.DELEGATED, "handed over for this task", "D", tokens=400, priority=85),
     SectionName.EARLIER: SectionRule(Layer.LONG_TERM, "earlier sessions", "E", tokens=800, priority=68),
     SectionName.SUMMARY: SectionRule(Layer.WORKING, "this session so far", "N", tokens=500, priority=80),
-    SectionName.LONG_TERM: SectionRule(Layer.LONG_TERM, "long-term memory", "L", 0.3, tokens=800, priority=60, most=5),
+    SectionName.LONG_TERM: SectionRule(Layer.LONG_TERM, "long-term memory", "L", 0.35, tokens=800, priority=60, most=5),
     SectionName.TEMPORAL: SectionRule(
-        Layer.LONG_TERM, "from the time asked about", "T", 0.3, tokens=600, priority=50, most=10
+        Layer.LONG_TERM, "from the time asked about", "T", 0.35, tokens=600, priority=50, most=10
     ),
     SectionName.DAILY_LOG: SectionRule(Layer.LONG_TERM, "daily activity", "A", tokens=400, priority=40, most=10),
-    SectionName.WINDOW: SectionRule(Layer.WORKING, "last messages", "W", tokens=800, priority=75),
+    SectionName.WINDOW: SectionRule(Layer.WORKING, "last messages", "W", 0.2, tokens=800, priority=75),
 }
 INSTRUCTIONS = frozenset({SectionName.CORE, SectionName.CHARACTERISTICS})
 """The agent's own definition; all other sections are data, in blocks."""

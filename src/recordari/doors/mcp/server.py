@@ -27,7 +27,7 @@ from recordari.config import Settings
 from recordari.core.identity import Role
 from recordari.core.items import Kind
 from recordari.doors.mcp.profiles import PROFILES, ToolProfile
-from recordari.doors.mcp.tools import failed
+from recordari.doors.mcp.tools import code_of, failed
 from recordari.doors.rest.gate import METADATA_PATH
 from recordari.doors.rest.limits import Hosts
 from recordari.errors import Forbidden, NotFound, RecordariError
@@ -54,7 +54,12 @@ def create_mcp(memory_of: MemoryOf, profile: ToolProfile) -> Server[Any]:
         tool = tools.get(request.name)
         if tool is None:
             return failed("not_found", f"there is no such tool; there are {', '.join(tools)}")
-        return await tool.call(memory_of(context), request.arguments or {})
+        memory = memory_of(context)
+        with memory.resources.telemetry.tool_called(tool.name) as fail:
+            result = await tool.call(memory, request.arguments or {})
+            if result.is_error:
+                fail(code_of(result))
+            return result
 
     async def list_resources(_: ServerRequestContext[Any, Any], __: object) -> types.ListResourcesResult:
         return LISTED
@@ -213,7 +218,7 @@ async def prompt(memory: Memory, name: str, arguments: Mapping[str, str]) -> typ
             case _:
                 raise NotFound("there is no such prompt")
     except RecordariError as error:
-        raise MCPError(code=types.INVALID_PARAMS, message=f"{error.code}: {public_detail(error)}") from error
+        raise MCPError(code=types.INVALID_PARAMS, message=f"{code_of(error)}: {public_detail(error)}") from error
     message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
     return types.GetPromptResult(messages=[message])
 
