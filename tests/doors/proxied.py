@@ -16,7 +16,7 @@ from tests.patience import PATIENCE, until
 from tests.ports import free_port
 
 from recordari.app import Memory
-from recordari.doors.proxy.app import Proxy
+from recordari.doors.proxy.app import Proxy, Upstream
 
 
 class Setup:
@@ -52,11 +52,10 @@ class Setup:
 
 @asynccontextmanager
 async def proxied(bench: Workbench, model: Model) -> AsyncIterator[Setup]:
-    port, settings = free_port(), bench.resources.settings
-    upstream = {f"proxy_{vendor}_url": model.url for vendor in ("openai", "anthropic")}
-    secrets = {f"proxy_{vendor}_key": SecretStr("operators-key") for vendor in ("openai", "anthropic")}
-    changed = settings.model_copy(update={**upstream, **secrets})
-    made = Proxy(changed, f"http://127.0.0.1:{settings.port}", seconds=PATIENCE)
+    port = free_port()
+    upstream = Upstream(url=model.url, key=SecretStr("operators-key"))
+    memory = f"http://127.0.0.1:{bench.resources.settings.port}"
+    made = Proxy(memory, openai=upstream, anthropic=upstream, seconds=PATIENCE)
     server = uvicorn.Server(uvicorn.Config(made.app(), port=port, log_config=None, access_log=False, ws="none"))
     task = asyncio.create_task(server.serve())
 

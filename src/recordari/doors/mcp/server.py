@@ -218,7 +218,7 @@ async def prompt(memory: Memory, name: str, arguments: Mapping[str, str]) -> typ
             case _:
                 raise NotFound("there is no such prompt")
     except RecordariError as error:
-        raise MCPError(code=types.INVALID_PARAMS, message=f"{code_of(error)}: {public_detail(error)}") from error
+        raise MCPError(code=types.INVALID_PARAMS, message=f"{error.code}: {public_detail(error)}") from error
     message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
     return types.GetPromptResult(messages=[message])
 
