@@ -15,7 +15,7 @@ from pathlib import Path
 
 from recordari.hosts import hook
 
-EVENTS = {
+EVENTS: dict[str, dict[str, object]] = {
     "start": {},
     "prompt": {"prompt": "Which port does the staging database listen on?"},
     "tool": {"tool_name": "Bash", "tool_input": {"command": "make test"}, "tool_response": {"stdout": "3 passed"}},
@@ -27,7 +27,7 @@ ROUNDS = 20
 def main(settings: Path) -> None:
     command = [sys.executable, "-I", "-S", hook.__file__, str(settings)]
     print(f"{'event':8} {'p50 ms':>8} {'p95 ms':>8} {'CPU ms':>8}")
-    for event, given in {"(python)": None, **EVENTS}.items():
+    for event, given in [("(python)", None), *EVENTS.items()]:
         times, before = [], resource.getrusage(resource.RUSAGE_CHILDREN)
         for number in range(ROUNDS):
             line = json.dumps({"session_id": f"bench-{number}", "cwd": str(Path.cwd()), **(given or {})})

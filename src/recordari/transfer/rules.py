@@ -183,7 +183,8 @@ def read_chatgpt(document: Any, owner: ForeignOwner) -> Iterator[Foreign]:
     """Read `conversations.json` of ChatGPT's data export: of each conversation the branch that was shown last."""
     for conversation in _conversations(document, "mapping", "ChatGPT"):
         nodes = conversation["mapping"]
-        branch, node = [], nodes.get(conversation.get("current_node"))
+        branch: list[Mapping[str, Any]] = []
+        node = nodes.get(conversation.get("current_node"))
         while node is not None and len(branch) <= len(nodes):
             branch.append(node.get("message") or {})
             node = nodes.get(node.get("parent"))
