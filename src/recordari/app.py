@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Self
 
 from recordari.config import Settings
-from recordari.context import assemble, profiles
+from recordari.context import assemble, profiles, questions
 from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.databases import ask as databases_ask
 from recordari.databases import registry
@@ -143,6 +143,10 @@ class Memory(Bound):
 
     # Context
     profile = verb(profiles.profile)
+    save_question = verb(questions.save_question)
+    list_questions = verb(questions.list_questions)
+    delete_question = verb(questions.delete_question)
+    standing_answer = verb(questions.standing_answer)
     get_context = verb(assemble.get_context)
 
     # Forgetting, retention, erasure

@@ -48,6 +48,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     tenants_rest.users_router,
     sharing_rest.agents_router,
     context_rest.profiles_router,
+    context_rest.questions_router,
     tenants_rest.keys_router,
     tenants_rest.audit_router,
     worker_rest.router,

@@ -47,6 +47,7 @@ COMMANDS = {
     "export": "export",
     "forget": "forget",
     "erase_user": "erase",
+    "delete_agent": "erase-agent",
     "memory_stats": "stats",
     "quota_usage": "stats",
     "reindex": "reindex",
@@ -109,6 +110,10 @@ COMMANDS = {
     "remove_source": "source remove",
     "sync_source": "source sync",
     "profile": "profile",
+    "save_question": "questions save",
+    "list_questions": "questions list",
+    "delete_question": "questions remove",
+    "standing_answer": "questions answer",
     "get_privacy_policy": "policy privacy",
     "set_privacy_policy": "policy privacy",
     "list_sessions": "sessions list",
@@ -189,7 +194,6 @@ NO_COMMAND = {
     ),
     **dict.fromkeys(
         [
-            "delete_agent",
             "get_agent",
             "get_report",
             "get_user",

@@ -13,7 +13,18 @@ from recordari.core.items import Item, Kind
 from recordari.facts import curate, extract, rulings
 from recordari.facts.curate import ItemState
 from recordari.facts.rules.claims import Opinion
-from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, ItemId, Limit, Reason, Tenant, User, ask
+from recordari.kit.commands import (
+    DEVELOPMENT_TENANT,
+    Agent,
+    ItemId,
+    Limit,
+    Moment,
+    Reason,
+    Tenant,
+    User,
+    ask,
+    read_moment,
+)
 from recordari.kit.output import Answer, Commands, Hint, Table, shortened, span
 from recordari.memory import versions
 
@@ -31,10 +42,13 @@ def list_all(
     category: Annotated[str | None, typer.Option(help="Only of this category.")] = None,
     state: Annotated[ItemState, typer.Option(help="Only in this state.")] = ItemState.LIVE,
     pinned: Annotated[bool, typer.Option("--pinned", help="Only pinned ones.")] = False,
+    as_of: Moment = None,
+    known_at: Moment = None,
     before: Annotated[UUID | None, typer.Option(help="Continue after this id, the last of the page before.")] = None,
     limit: Limit = 50,
 ) -> Answer:
     """List facts, newest first."""
+    moment, known = read_moment(as_of), read_moment(known_at)
     page = ask(
         lambda caller: curate.list_items(
             *caller,
@@ -43,6 +57,8 @@ def list_all(
             category=category,
             state=state,
             pinned=pinned,
+            as_of=moment,
+            known_at=known,
             before=before,
             limit=limit,
         ),

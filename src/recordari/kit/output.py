@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -105,6 +106,8 @@ def print_json(data: object) -> None:
 def _encoded(value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     if is_dataclass(value) and not isinstance(value, type):
         return record(value)
     return str(value)

@@ -33,10 +33,14 @@ async def search_knowledge(
     since: datetime | None = None,
     until: datetime | None = None,
     as_of: datetime | None = None,
+    known_at: datetime | None = None,
     explain: bool = False,
     arms: frozenset[Arm] = frozenset(Arm),
 ) -> RecallAnswer:
-    """Search the documents; each text comes with its citation."""
+    """Search the documents; each text comes with its citation.
+
+    `as_of` asks what they said at a moment, `known_at` what of them was here by then.
+    """
     source_id = None
     if source is not None:
         async with resources.database.transaction(identity) as tx:
@@ -50,6 +54,7 @@ async def search_knowledge(
         since=since,
         until=until,
         as_of=as_of,
+        known_at=known_at,
         explain=explain,
         arms=arms,
     )

@@ -17,6 +17,7 @@ from psycopg import sql
 
 from recordari.core.identity import Identity, Role, SessionId, session_thread
 from recordari.db.database import BatchedQuery, Transaction
+from recordari.db.pool import refuse_pooler
 from recordari.db.queries import Queries
 from recordari.errors import DatabaseUnavailable
 from recordari.memory.rules import Entity, EntityLink, EntityNode, Indexed
@@ -280,6 +281,7 @@ class VectorIndexes:
         except psycopg.OperationalError as error:
             raise DatabaseUnavailable from error
         async with connection:
+            await refuse_pooler(connection, self._owner_dsn)
             await connection.execute(
                 sql.SQL(queries.prepare_build.sql).format(
                     memory=sql.Literal(f"{megabytes}MB"), timeout=sql.Literal(int(BUILD_SECONDS * 1000))

@@ -1,4 +1,6 @@
-"""Counts of recalled items: gathered in the process, written from time to time. An archived item is live again at once.
+"""Counts of recalled items: gathered in the process, written from time to time. An archived item is live again a second later.
+
+Each item that comes back changes its row, and with it every copy of that memory in a process: so many recalls share one write.
 
 And how long the last recalls took.
 """
@@ -21,7 +23,6 @@ from recordari.db.database import Database
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.memory.items import get_item
-from recordari.models.base import fail_open
 from recordari.recall import storage
 from recordari.recall.request import ItemUse, RecalledItem, SeenBy, Via
 from recordari.recall.storage import Accesses
@@ -35,7 +36,7 @@ FLUSH_SECONDS = 30.0
 MOST_GATHERED = 50_000
 MOST_SEEN = 4
 AT_ONCE = 1_000
-REVIVE_SECONDS = 2.0
+REVIVE_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -61,20 +62,35 @@ class AccessCounts:
     def __init__(self, database: Database, *, seconds: float = FLUSH_SECONDS) -> None:
         self._database = database
         self._gathered: dict[tuple[TenantId, UUID], _Gathered] = {}
-        self._later = LaterFlush(self.flush, seconds=seconds, log=log, failure="access_counts_not_written")
+        self._archived: set[tuple[TenantId, UUID]] = set()
+        failure = "access_counts_not_written"
+        self._later = LaterFlush(self.flush, seconds=seconds, log=log, failure=failure)
+        self._soon = LaterFlush(self.flush, seconds=min(seconds, REVIVE_SECONDS), log=log, failure=failure)
 
-    def note(self, identity: Identity, item_ids: Sequence[UUID], *, now: datetime, via: Via = Via.RECALL) -> None:
+    def note(
+        self,
+        identity: Identity,
+        item_ids: Sequence[UUID],
+        *,
+        now: datetime,
+        via: Via = Via.RECALL,
+        archived: Sequence[UUID] = (),
+    ) -> None:
+        """Count these items as used; those of them that are archived are live again with the next flush."""
         tenant_id = identity.tenant_id
         seen_by = SeenBy(identity.owned_by, identity.agent_id, identity.session_id, via)
         for item_id in item_ids:
             if len(self._gathered) >= MOST_GATHERED and (tenant_id, item_id) not in self._gathered:
                 break  # the database has been away for long: counts are not worth more memory
             self._gathered.setdefault((tenant_id, item_id), _Gathered(now)).add(1, {seen_by: now})
-        if item_ids:
+        self._archived |= {(tenant_id, item_id) for item_id in archived if (tenant_id, item_id) in self._gathered}
+        if archived:
+            self._soon.start()
+        elif item_ids:
             self._later.start()
 
     async def flush(self) -> int:
-        """Write the counts and return how many; those that cannot be written stay gathered."""
+        """Write the counts and return how many, and bring archived items back; what cannot be written stays gathered."""
         gathered, self._gathered = self._gathered, {}
         by_tenant: dict[TenantId, list[Accesses]] = {}
         for (tenant_id, item_id), one in sorted(gathered.items(), key=itemgetter(0)):
@@ -85,10 +101,14 @@ class AccessCounts:
             for tenant_id, counts in by_tenant.items():
                 for start in range(0, len(counts), AT_ONCE):
                     page = counts[start : start + AT_ONCE]
+                    back = [count.item_id for count in page if (tenant_id, count.item_id) in self._archived]
                     async with self._database.transaction(job_identity(tenant_id, "accesses")) as tx:
-                        await storage.add_counts(tx, page)
+                        await storage.add_counts(tx, page)  # decay, which reads them, must not archive these again
+                        if back:
+                            await memory_storage.unarchive_items(tx, back)
                     for count in page:
                         del gathered[tenant_id, count.item_id]
+                        self._archived.discard((tenant_id, count.item_id))
                     written += len(page)
         finally:
             for key, one in gathered.items():
@@ -99,27 +119,17 @@ class AccessCounts:
         return written
 
     async def close(self) -> None:
+        await self._soon.close()
         await self._later.close()
 
 
-async def note_use(
-    resources: Resources, identity: Identity, items: Sequence[RecalledItem], *, via: Via = Via.RECALL
-) -> None:
-    """Count items as used, each with those it is shown for; archived ones are live again, or stay if that fails."""
+def note_use(resources: Resources, identity: Identity, items: Sequence[RecalledItem], *, via: Via = Via.RECALL) -> None:
+    """Count items as used, each with those it is shown for; archived ones will be live again."""
     # A fact that is shown as its turn was recalled too, and does not decay.
     recalled = [item_id for item in items for item_id in (item.id, *item.same_as)]
-    now = resources.clock()
-    resources.get(AccessCounts).note(identity, recalled, via=via, now=now)
-    if any(item.archived for item in items):
-        revive = lambda: _revived(resources, identity, recalled, now)  # noqa: E731 - shorter than a function
-        await fail_open("revive", revive, fallback=None, seconds=REVIVE_SECONDS)
-
-
-async def _revived(resources: Resources, identity: Identity, item_ids: Sequence[UUID], now: datetime) -> None:
-    async with resources.database.transaction(identity) as tx:
-        await memory_storage.unarchive_items(tx, item_ids)
-        # Decay must not archive them again before the counts are written.
-        await storage.add_counts(tx, [Accesses(item_id=item_id, times=0, last_at=now) for item_id in item_ids])
+    is_archived = any(item.archived for item in items)  # what an item is shown for may be archived although it is not
+    archived = recalled if is_archived else ()
+    resources.get(AccessCounts).note(identity, recalled, now=resources.clock(), via=via, archived=archived)
 
 
 async def item_uses(resources: Resources, identity: Identity, item_id: UUID) -> list[ItemUse]:

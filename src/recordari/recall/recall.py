@@ -14,7 +14,7 @@ from uuid import UUID
 import numpy as np
 
 from recordari.core import text
-from recordari.core.identity import AskedScope, Identity, Scope, SessionId, checked_choice
+from recordari.core.identity import AskedScope, Identity, Scope, SessionId, checked_choice, checked_id
 from recordari.core.items import Item, Kind, Trust
 from recordari.db import outbox
 from recordari.errors import InvalidInput
@@ -50,7 +50,6 @@ from recordari.tenants.tenants import TenantCache
 SPARE = 10  # ranked beyond top_k, to replace merged duplicates
 TRACED = 60  # items shown in a trace
 MOST_RANKED = 300  # if most of the ranked items say the same
-
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 
 
@@ -85,13 +84,15 @@ async def recall(
     until: datetime | None = None,
     as_of: datetime | None = None,
     known_at: datetime | None = None,
+    project: str | None = None,
     include_superseded: bool = False,
     explain: bool = False,
     arms: frozenset[Arm] = frozenset(Arm),
 ) -> RecallAnswer:
     """Find the items that answer the question, among those that the identity may see.
 
-    `as_of` asks what was true at a moment, `known_at` what was recorded by then. An archived item that is found is live again.
+    `as_of` asks what was true then, `known_at` what was recorded by then; items of `project` are preferred. An archived item
+    that is found is soon live again.
     """
     if source_kinds is not None and not source_kinds:
         raise InvalidInput("source_kinds must name a kind; leave it out for all kinds", field="source_kinds")
@@ -106,6 +107,7 @@ async def recall(
         until=until,
         as_of=as_of,
         known_at=known_at,
+        project=checked_id("project", project) if project is not None else None,
         include_superseded=include_superseded,
         explain=explain,
         arms=arms,
@@ -168,7 +170,7 @@ class _Recall:
         self._mark("total")
         chosen = tuple(_recalled(ranked_item, result, merged) for ranked_item in ordered[: self.request.top_k])
         if self.request.counts_as_use:
-            await note_use(self.resources, self.identity, chosen)
+            note_use(self.resources, self.identity, chosen)
         return RecallAnswer(
             items=chosen,
             total=len(chosen),
@@ -194,14 +196,14 @@ class _Recall:
             result = cached or await self._in_database(question, search, lexical, collection, limit)
             self._mark("rank")
             links = result.links if result.links is not None else await self._links(result.items)
-            merged = folded(result.best, result.items, links)
+            merged = folded(result.best, result.items, links, project=self.request.project)
             if len(merged.kept) >= self.request.top_k or len(result.best) < limit:
                 break
         return result, merged
 
     def _enough(self, search: Search) -> int:
         """How many candidates to rank, so that enough are left after merging."""
-        if self.request.explain or search.separate_facts:
+        if self.request.explain or search.separate_facts or self.request.project is not None:
             return TRACED  # many facts may be merged with their messages, traced or not
         return (self.request.top_k if self.resources.reranker is None else max(RERANKED, self.request.top_k)) + SPARE
 

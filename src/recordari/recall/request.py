@@ -82,6 +82,8 @@ class RecallRequest:
     source_id: UUID | None = None
     """Only documents of this source."""
     arms: frozenset[Arm] = frozenset(Arm)
+    project: str | None = None
+    """The piece of work whose items are preferred."""
     counts_as_use: bool = True
     """Whether the items of the answer count as used; False if the caller notes the use itself."""
 
@@ -113,7 +115,7 @@ class RecalledItem:
     valid_at: datetime
     invalid_at: datetime | None
     archived: bool
-    """It had faded, so no context showed it unasked; this recall has brought it back."""
+    """It had faded, so no context showed it unasked; this recall brings it back within a second."""
     metadata: dict[str, Any] = field(default_factory=dict)
     citation: Annotated[Citation | None, LEFT_OUT_IF_EMPTY] = None
     """Where it is in its document; only from `search_knowledge`."""

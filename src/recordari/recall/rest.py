@@ -47,6 +47,9 @@ class RecallRequestBody(Strict):
     until: Moment | None = Field(default=None, description="Only what happened before then.")
     as_of: Moment | None = Field(default=None, description="What was true at that moment.")
     known_at: Moment | None = Field(default=None, description="What was recorded by that moment.")
+    project: str | None = Field(
+        default=None, min_length=1, max_length=200, description="The piece of work; what was said in it is preferred."
+    )
     include_superseded: bool = Field(default=False, description="Retired facts too; needs the role admin.")
     explain: bool = Field(default=False, description="Also say why: arms, ranks, scores, items left out.")
 

@@ -184,6 +184,7 @@ export interface ContextRequestBody {
   question?: string | null;
   profile?: string | null;
   budget?: number | null;
+  project?: string | null;
   render?: Rendering;
   as_of?: string | null;
   known_at?: string | null;
@@ -646,6 +647,7 @@ export interface KnowledgeRequest {
   since?: string | null;
   until?: string | null;
   as_of?: string | null;
+  known_at?: string | null;
   explain?: boolean;
 }
 
@@ -928,6 +930,11 @@ export interface QueryRequest {
   database?: string | null;
 }
 
+export interface QuestionRequest {
+  question: string;
+  agent?: string | null;
+}
+
 export interface Quota {
   items: number | null;
   bytes: number | null;
@@ -969,6 +976,7 @@ export interface RecallRequestBody {
   until?: string | null;
   as_of?: string | null;
   known_at?: string | null;
+  project?: string | null;
   include_superseded?: boolean;
   explain?: boolean;
 }
@@ -1180,7 +1188,7 @@ export interface SectionItem {
   tokens: number;
 }
 
-export type SectionName = "core" | "characteristics" | "knowledge_map" | "shared" | "profile" | "delegated" | "summary" | "long_term" | "temporal" | "daily_log" | "window";
+export type SectionName = "core" | "characteristics" | "knowledge_map" | "shared" | "profile" | "delegated" | "earlier" | "summary" | "long_term" | "temporal" | "daily_log" | "window";
 
 export interface Session {
   session_id: string;
@@ -1306,6 +1314,28 @@ export type SourceKind = "documents" | "database" | "api" | "mcp";
 
 export interface SourcePage {
   items: Array<Source>;
+  next_cursor: string | null;
+}
+
+export interface StandingAnswer {
+  name: string;
+  question: string;
+  user_id: string;
+  content: string;
+  sources: Array<string>;
+  writer: string;
+  made_at: string | null;
+}
+
+export interface StandingQuestion {
+  name: string;
+  question: string;
+  agent_id: string | null;
+  changed_at: string;
+}
+
+export interface StandingQuestionPage {
+  items: Array<StandingQuestion>;
   next_cursor: string | null;
 }
 
@@ -1605,6 +1635,7 @@ export interface Operations {
   delete_document: { path: { document_id: string }; query: Nothing; body: undefined; answer: undefined };
   delete_entry: { path: Nothing; query: { namespace: Array<string>; key: string; scope?: Scope | null; if_version?: number | null }; body: undefined; answer: undefined };
   delete_note: { path: { session_id: string; note_id: string }; query: Nothing; body: undefined; answer: undefined };
+  delete_question: { path: { name: string }; query: { agent?: string | null }; body: undefined; answer: undefined };
   delete_state: { path: { owner: OwnerKind; owner_id: string; key: string }; query: { if_version?: number | null }; body: undefined; answer: undefined };
   delete_webhook: { path: { webhook_id: string }; query: Nothing; body: undefined; answer: undefined };
   discard_dead_letter: { path: { dead_letter_id: string }; query: Nothing; body: undefined; answer: undefined };
@@ -1679,7 +1710,7 @@ export interface Operations {
   list_erasures: { path: Nothing; query: { limit?: number; cursor?: string | null }; body: undefined; answer: ErasurePage };
   list_events: { path: Nothing; query: { types?: Array<EventType> | null; after?: number | null; limit?: number; cursor?: string | null }; body: undefined; answer: EventPage };
   list_holds: { path: { item_id: string }; query: Nothing; body: undefined; answer: Array<Hold> };
-  list_items: { path: Nothing; query: { kind?: Array<Kind> | null; scope?: Scope | null; category?: string | null; subject?: string | null; trust?: Trust | null; state?: ItemState; pinned?: boolean; since?: string | null; until?: string | null; limit?: number; cursor?: string | null }; body: undefined; answer: ItemPage };
+  list_items: { path: Nothing; query: { kind?: Array<Kind> | null; scope?: Scope | null; category?: string | null; subject?: string | null; trust?: Trust | null; state?: ItemState; pinned?: boolean; since?: string | null; until?: string | null; as_of?: string | null; known_at?: string | null; limit?: number; cursor?: string | null }; body: undefined; answer: ItemPage };
   list_jobs: { path: Nothing; query: { status?: JobStatus | null; limit?: number; cursor?: string | null }; body: undefined; answer: JobRecordPage };
   list_keys: { path: Nothing; query: Nothing; body: undefined; answer: ApiKeyPage };
   list_messages: { path: { session_id: string }; query: { after?: number; until?: number | null; limit?: number; cursor?: string | null }; body: undefined; answer: MessagePage };
@@ -1688,6 +1719,7 @@ export interface Operations {
   list_outcomes: { path: { workflow_id: string }; query: { limit?: number; cursor?: string | null }; body: undefined; answer: OutcomePage };
   list_proposals: { path: Nothing; query: { status?: ProposalStatus | null; kind?: ProposalKind | null; limit?: number; cursor?: string | null }; body: undefined; answer: ProposalPage };
   list_protected_sources: { path: Nothing; query: Nothing; body: undefined; answer: Array<ProtectedSource> };
+  list_questions: { path: Nothing; query: Nothing; body: undefined; answer: StandingQuestionPage };
   list_reports: { path: Nothing; query: { limit?: number; cursor?: string | null }; body: undefined; answer: ReportPage };
   list_rulings: { path: Nothing; query: { limit?: number; cursor?: string | null }; body: undefined; answer: PastRulingPage };
   list_runs: { path: Nothing; query: { status?: RunStatus | null; agent_id?: string | null; session_id?: string | null; since?: string | null; until?: string | null; limit?: number; cursor?: string | null }; body: undefined; answer: RunPage };
@@ -1736,6 +1768,7 @@ export interface Operations {
   revoke_key: { path: { key_id: string }; query: Nothing; body: undefined; answer: ApiKey };
   reward: { path: Nothing; query: Nothing; body: RewardRequest; answer: Rewarded };
   save_agent: { path: { agent_id: string }; query: Nothing; body: AgentChange; answer: Agent };
+  save_question: { path: { name: string }; query: Nothing; body: QuestionRequest; answer: StandingQuestion };
   save_user: { path: { user_id: string }; query: Nothing; body: UserChange; answer: User };
   save_workflow: { path: Nothing; query: Nothing; body: WorkflowRequest; answer: SavedWorkflow };
   search_entries: { path: Nothing; query: Nothing; body: EntrySearch; answer: Array<FoundEntry> };
@@ -1748,6 +1781,7 @@ export interface Operations {
   set_webhook_active: { path: { webhook_id: string }; query: Nothing; body: WebhookChange; answer: Webhook };
   settings_in_force: { path: Nothing; query: Nothing; body: undefined; answer: Array<SettingInForce> };
   share: { path: Nothing; query: Nothing; body: ShareRequest; answer: Array<Shared> };
+  standing_answer: { path: { name: string }; query: { user?: string | null }; body: undefined; answer: StandingAnswer };
   start_erasing_user: { path: Nothing; query: Nothing; body: ErasureRequest; answer: Erasure };
   start_reembed: { path: Nothing; query: Nothing; body: ReembedRequest; answer: Started };
   start_reindex: { path: Nothing; query: Nothing; body: undefined; answer: Started };
@@ -1794,6 +1828,7 @@ export const OPERATIONS: { [K in keyof Operations]: [string, string] } = {
   delete_document: ["DELETE", "/v1/documents/{document_id}"],
   delete_entry: ["DELETE", "/v1/entries"],
   delete_note: ["DELETE", "/v1/sessions/{session_id}/notes/{note_id}"],
+  delete_question: ["DELETE", "/v1/questions/{name}"],
   delete_state: ["DELETE", "/v1/state/{owner}/{owner_id}/{key}"],
   delete_webhook: ["DELETE", "/v1/webhooks/{webhook_id}"],
   discard_dead_letter: ["DELETE", "/v1/jobs/dead_letters/{dead_letter_id}"],
@@ -1861,6 +1896,7 @@ export const OPERATIONS: { [K in keyof Operations]: [string, string] } = {
   list_outcomes: ["GET", "/v1/workflows/{workflow_id}/outcomes"],
   list_proposals: ["GET", "/v1/proposals"],
   list_protected_sources: ["GET", "/v1/protected_sources"],
+  list_questions: ["GET", "/v1/questions"],
   list_reports: ["GET", "/v1/reports"],
   list_rulings: ["GET", "/v1/rulings"],
   list_runs: ["GET", "/v1/runs"],
@@ -1909,6 +1945,7 @@ export const OPERATIONS: { [K in keyof Operations]: [string, string] } = {
   revoke_key: ["DELETE", "/v1/keys/{key_id}"],
   reward: ["POST", "/v1/workflows/reward"],
   save_agent: ["PUT", "/v1/agents/{agent_id}"],
+  save_question: ["PUT", "/v1/questions/{name}"],
   save_user: ["PUT", "/v1/users/{user_id}"],
   save_workflow: ["PUT", "/v1/workflows"],
   search_entries: ["POST", "/v1/entries/search"],
@@ -1921,6 +1958,7 @@ export const OPERATIONS: { [K in keyof Operations]: [string, string] } = {
   set_webhook_active: ["PATCH", "/v1/webhooks/{webhook_id}"],
   settings_in_force: ["GET", "/v1/settings"],
   share: ["POST", "/v1/shares"],
+  standing_answer: ["GET", "/v1/questions/{name}/answer"],
   start_erasing_user: ["POST", "/v1/erasures"],
   start_reembed: ["POST", "/v1/reembed"],
   start_reindex: ["POST", "/v1/reindex"],

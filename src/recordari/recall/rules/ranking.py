@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordari.core.identity import AskedScope
-from recordari.core.items import EDITED_FROM, Item, Kind, normalised
+from recordari.core.items import EDITED_FROM, PROJECT, Item, Kind, normalised
 from recordari.memory.rules import REQUEST_TERMS, Collection, QuestionWording
 from recordari.recall.rules.arms import ArmHits, marked, within
 from recordari.recall.rules.candidates import Candidate, Columns, Floats, Ids, Mask, SearchHits, Tokens
@@ -29,6 +29,8 @@ UNRELATED_SIMILARITY: Mapping[str, tuple[float, float]] = {
     "arctic-embed-s": (0.60, 0.043),
     "potion-base-8M": (0.26, 0.13),
 }
+
+PREFERRED_PROJECT = 1.3  # times the score, as for the session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,6 +338,16 @@ def spread_over_sessions(features: Features, scores: Floats, penalty: float, lim
     return order
 
 
+def _with_project_first(best: Sequence[Ranked], items: Mapping[UUID, Item], project: str) -> list[Ranked]:
+    scores = [
+        replace(item, score=item.score + abs(item.score) * (PREFERRED_PROJECT - 1))
+        if item.candidate.item_id in items and items[item.candidate.item_id].metadata.get(PROJECT) == project
+        else item
+        for item in best
+    ]
+    return sorted(scores, key=lambda item: -item.score)
+
+
 def with_ranks(best: Sequence[Ranked], hits: ArmHits) -> list[Ranked]:
     """The same with the rank that each arm gave, for a trace."""
     ranks = {arm: {int(row): rank for rank, row in enumerate(rows, start=1)} for arm, rows in hits.arms.items()}
@@ -368,8 +380,19 @@ class Folded:
     """Items left out because the fact or its turn is shown."""
 
 
-def folded(best: Sequence[Ranked], items: Mapping[UUID, Item], links: Sequence[tuple[UUID, UUID]]) -> Folded:
-    """Show each statement once, at its best rank; `links` are pairs of a fact and a turn that it was taken from."""
+def folded(
+    best: Sequence[Ranked],
+    items: Mapping[UUID, Item],
+    links: Sequence[tuple[UUID, UUID]],
+    *,
+    project: str | None = None,
+) -> Folded:
+    """Show each statement once, at its best rank; `links` are pairs of a fact and a turn that it was taken from.
+
+    What was said in `project` counts for more.
+    """
+    if project is not None:
+        best = _with_project_first(best, items, project)
     ranks = {item.candidate.item_id: item for item in best if item.candidate.item_id in items}
     shown_as = _shown_as(ranks, items, links)
     answer = Folded()
