@@ -41,6 +41,7 @@ def test_what_is_remembered_is_recalled_by_meaning_in_the_next_process(command: 
     assert "Ana: The puppy chewed my slippers" in shown
     assert out.split()[0] in shown  # by its id it can be forgotten or corrected
     assert "vector 1" in shown
+    assert "█" in shown and "meaning 0." in shown, "the score as a bar of its parts"
     assert "not embedded" not in note
     assert "scopes: " in note and "1 by vector" in note and "rerank: none is set up" in note
     assert command.run("recall", "dog", "--session", "chat-2") == ("", "nothing is known about that\n")

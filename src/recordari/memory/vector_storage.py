@@ -15,7 +15,7 @@ import psycopg
 from pgvector import HalfVector
 from psycopg import sql
 
-from recordari.core.identity import Identity, Role
+from recordari.core.identity import Identity, Role, SessionId, session_thread
 from recordari.db.database import BatchedQuery, Transaction
 from recordari.db.pool import refuse_pooler
 from recordari.db.queries import Queries
@@ -84,9 +84,19 @@ async def save_entities(tx: Transaction, named: Sequence[tuple[UUID, Entity]]) -
     )
 
 
-async def newest_named(tx: Transaction, *, limit: int) -> list[UUID]:
-    query = queries.newest_named.filled(may_see=queries.may_see.sql)
-    return [row["item_id"] for row in await tx.dicts(query, **await _seen_by(tx), limit=limit)]
+async def newest_items(tx: Transaction, *, limit: int) -> list[UUID]:
+    """The newest live items that the identity may see; of an administrator who names a user, all sessions of the user."""
+    caller = tx.identity
+    if caller.crosses_owners and caller.agent_id is None:
+        return [row["item_id"] for row in await tx.dicts(queries.newest_of_all, limit=limit)]
+    owners = ["tenant:"]
+    owners += [f"user:{caller.user_id}"] if caller.user_id is not None else []
+    owners += [f"agent:{caller.agent_id}"] if caller.agent_id is not None else []
+    line = await line_of(tx, caller.owned_by, caller.session_id)
+    owners += [session_thread(caller.owned_by, session_id) for session_id in line]
+    every = session_thread(caller.owned_by, SessionId("")) if caller.role is Role.ADMIN else ""
+    sessions = {"sessions_from": every, "sessions_to": f"{every[:-1]}\x20" if every else ""}
+    return [row["item_id"] for row in await tx.dicts(queries.newest_of_owners, owners=owners, **sessions, limit=limit)]
 
 
 async def items_mentioning(

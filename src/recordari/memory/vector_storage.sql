@@ -56,12 +56,21 @@ ON CONFLICT (tenant_id, entity_id, item_id) DO NOTHING
 -- Delete the mentions of items, before they are found again.
 DELETE FROM mentions WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
 
--- name: newest_named
--- The newest live items that the identity may see and that mention something, for a look at their entities.
-SELECT i.item_id FROM items i
-WHERE i.tenant_id = %(tenant_id)s AND i.live AND {may_see}
-    AND EXISTS (SELECT FROM mentions m WHERE m.tenant_id = %(tenant_id)s AND m.item_id = i.item_id)
-ORDER BY i.item_id DESC LIMIT %(limit)s
+-- name: newest_of_all
+-- The newest live items of the tenant.
+SELECT i.item_id FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.live ORDER BY i.item_id DESC LIMIT %(limit)s
+
+-- name: newest_of_owners
+-- The newest live items of these owners, and of an owner's sessions where they are named; found by their owner, however large
+-- the tenant is.
+SELECT item_id FROM (
+    SELECT i.item_id FROM items i
+    WHERE i.tenant_id = %(tenant_id)s AND i.live AND i.owner COLLATE "C" = ANY(%(owners)s::text[])
+    UNION
+    SELECT i.item_id FROM items i
+    WHERE i.tenant_id = %(tenant_id)s AND i.live AND i.owner COLLATE "C" >= %(sessions_from)s::text
+        AND i.owner COLLATE "C" < %(sessions_to)s::text) i
+ORDER BY item_id DESC LIMIT %(limit)s
 
 -- name: items_mentioning
 -- The newest live items that the identity may see and that mention all of these entities, before an id.
