@@ -172,6 +172,20 @@ class Settings(BaseSettings):
         default=None, ge=0, le=1, description="Cosine distance below which facts are compared; unset: by the model."
     )
 
+    # Proxy in front of models
+    proxy_openai_url: str = Field(
+        default="https://api.openai.com", description="Where `recordari proxy` passes OpenAI's requests on to."
+    )
+    proxy_openai_key: SecretStr | None = Field(
+        default=None, description="Key for that address; unset: each caller's own."
+    )
+    proxy_anthropic_url: str = Field(
+        default="https://api.anthropic.com", description="Where `recordari proxy` passes Anthropic's requests on to."
+    )
+    proxy_anthropic_key: SecretStr | None = Field(
+        default=None, description="Key for that address; unset: each caller's own."
+    )
+
     # Recall
     recall_weight_session: float = Field(default=1.3, description="Weight of the scope session; 0 mutes it.")
     recall_weight_user: float = Field(default=1.1, description="Weight of the scope user; 0 mutes it.")

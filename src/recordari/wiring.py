@@ -23,7 +23,7 @@ from recordari.core.telemetry import Telemetry, get_log
 from recordari.databases.ask import ModelSqlWriter, QueryPlaces, SqlWriter
 from recordari.db.address import bring_up_to_date, open_address
 from recordari.db.database import Database
-from recordari.db.outbox import Wakeups
+from recordari.db.outbox import Wakeups, backlog
 from recordari.db.pool import MIN_SIZE, PoolOptions
 from recordari.errors import ConfigurationError, ProviderError
 from recordari.events.follow import Feeds
@@ -77,6 +77,7 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
         await database.refuse_unsafe_role()
         telemetry = Telemetry(tracing=settings.tracing)
         telemetry.watch("recordari_pool", "Figures of the connection pool.", database.statistics)
+        telemetry.watch("recordari_queue", "Background work of all tenants.", lambda: backlog(database))
         wakeups = Wakeups(database)
         stack.push_async_callback(wakeups.close)
         embedders = make_embedders(settings)

@@ -135,8 +135,8 @@ async def test_a_caller_that_fails_in_between_leaves_nothing(database: Database,
 async def test_who_is_cancelled_leaves_nothing_and_the_connection_goes_on(database: Database, memory: Memory) -> None:
     ((before,),) = await database.execute(memory.identity, WHO)
 
-    async def write() -> None:
-        await database.pipeline(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(SLEEP, {"seconds": 25.0})])
+    async def write(seconds: float = 25.0) -> None:
+        await database.pipeline(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(SLEEP, {"seconds": seconds})])
 
     task = asyncio.create_task(write())
     asleep = "SELECT FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
@@ -146,6 +146,8 @@ async def test_who_is_cancelled_leaves_nothing_and_the_connection_goes_on(databa
         await task
     assert await noted(database, memory) == []
     assert await database.execute(memory.identity, WHO) == [(before,)]
+    await write(0.0)  # although both statements were prepared before the end
+    assert await noted(database, memory) == ["ana"]
 
 
 async def test_who_is_cancelled_while_a_failure_is_rolled_back_takes_no_connection_along(

@@ -204,7 +204,6 @@ def test_the_planner_keeps_no_samples_of_what_people_say(prepared_connection: ps
 
 
 def test_the_planner_expects_many_rows_of_every_tenant(prepared_connection: psycopg.Connection[Any]) -> None:
-    """A migration that adds a table ends with `SELECT expect_full_tenants()`."""
     unprepared = prepared_connection.execute(
         """SELECT c.oid::regclass::text FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
            WHERE a.attname = 'tenant_id' AND c.relkind IN ('r', 'p') AND c.relname <> 'tenants'

@@ -66,7 +66,8 @@ def imitation(answer: Callable[[Asked], str] = lambda _: "All right, noted.") ->
                 self._send(json.dumps(form(text, asked.body, False)[0][1]))
 
         def do_GET(self) -> None:
-            self._send(json.dumps({"data": [], "models": []}))
+            asked = model.asked[-1].body if self.path == "/last" and model.asked else {}
+            self._send(json.dumps({**asked, "data": [], "models": []}))
 
         def do_HEAD(self) -> None:
             self.do_GET()
@@ -155,6 +156,8 @@ def _chat(text: str, body: dict[str, Any], streams: bool) -> Events:
     """OpenAI's chat completions."""
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
     head = {"id": "chatcmpl-1", "created": 1, "model": body.get("model", "m")}
+    if body.get("model") == "calls-a-tool" and body["messages"][-1]["role"] != "tool":
+        return [(None, {**head, "object": "chat.completion", "choices": [_tool_call(body)], "usage": usage})]
     if not streams:
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         return [(None, {**head, "object": "chat.completion", "choices": [choice], "usage": usage})]
@@ -165,6 +168,19 @@ def _chat(text: str, body: dict[str, Any], streams: bool) -> Events:
     ]
     end = {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage}
     return [*chunks, (None, end), (None, "[DONE]")]
+
+
+def _tool_call(body: dict[str, Any]) -> dict[str, Any]:
+    """A choice that keeps the user's words with `remember_fact`."""
+    said = body["messages"][-1]["content"]
+    content = said if isinstance(said, str) else said[0]["text"]
+    function = {"name": "remember_fact", "arguments": json.dumps({"content": content})}
+    message = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
+    }
+    return {"index": 0, "message": message, "finish_reason": "tool_calls"}
 
 
 def _responses(text: str, body: dict[str, Any], streams: bool) -> Events:

@@ -24,7 +24,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import BaseRowFactory, args_row, dict_row, kwargs_row, scalar_row
 
 from recordari.core.identity import Identity, TenantId, UserId
-from recordari.db.pipeline import Part, answers_of, forget_prepared, records_of, rows_of
+from recordari.db.pipeline import Part, answers_of, forget_prepared, is_unsure, records_of, rows_of
 from recordari.db.pool import Connection, Pool, PoolOptions
 from recordari.db.queries import Queries, Query, with_bound
 from recordari.errors import (
@@ -365,7 +365,8 @@ def role_of(identity: Identity) -> str | None:
 
 async def _roll_back(connection: Connection) -> None:
     # After a pipeline that failed the server has rolled back by itself, and what was prepared is still there.
-    if connection.closed or connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+    is_idle = connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+    if connection.closed or (is_idle and not is_unsure(connection)):
         return
     try:
         await connection.rollback()

@@ -193,6 +193,10 @@ async def _migrate(connection: Connection) -> list[str]:
                 f"migration {step.name} was changed after it was applied to the database {connection.info.dbname} at "
                 f"{connection.info.host}; install the version of Recordari that made it, or restore a backup"
             )
+    if done:
+        async with connection.transaction():
+            for query in (queries.become_owner, queries.expect_full_tenants):
+                await connection.execute(query.sql)
     return done
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 import psycopg
@@ -31,6 +31,8 @@ Part = tuple[Query, Mapping[str, Any]]
 
 _PREPARED: WeakKeyDictionary[Connection, set[str]] = WeakKeyDictionary()
 """The names of the prepared statements of each connection."""
+_UNSURE: WeakSet[Connection] = WeakSet()
+"""Connections that may have others, because their pipeline was interrupted."""
 
 
 async def answers_of(
@@ -60,6 +62,8 @@ async def answers_of(
             pgconn.exit_pipeline_mode()
         except BaseException:
             _give_up(pgconn)
+            if any(sent):
+                _UNSURE.add(connection)
             raise
     return _checked(connection, sent, results)
 
@@ -126,9 +130,16 @@ def _checked(connection: Connection, sent: Sequence[str | None], results: Sequen
     return answers
 
 
+def is_unsure(connection: Connection) -> bool:
+    """Whether a pipeline was interrupted, and may have prepared statements that could not be prepared again."""
+    return connection in _UNSURE
+
+
 def forget_prepared(connection: Connection) -> bool:
     """Forget the prepared statements of a connection; False when it had none."""
-    return bool(_PREPARED.pop(connection, None))
+    may_have = is_unsure(connection)
+    _UNSURE.discard(connection)
+    return bool(_PREPARED.pop(connection, None)) or may_have
 
 
 def rows_of(connection: Connection, answer: PGresult) -> list[tuple[Any, ...]]:

@@ -137,7 +137,7 @@ class Hook:
 
     def _prompt(self) -> str | None:
         # A person may say again what is known, but pastes no notice of ours.
-        text = _without(str(self.given.get("prompt") or ""), self.state["notice"])
+        text = without(str(self.given.get("prompt") or ""), self.state["notice"])
         shown = None
         try:
             self._open()
@@ -235,17 +235,17 @@ class Hook:
         if not texts:
             return None
         self._know(texts)
-        self.state["notice"] = _marks(_BLOCK.sub("\n", context["text"]))
+        self.state["notice"] = marks_of(_BLOCK.sub("\n", context["text"]))
         return str(context["text"])
 
     def _know(self, texts: list[str]) -> None:
         """Note what the model was shown, as hashes, so that its answers do not bring it back as something new."""
         known = dict.fromkeys(self.state["known"])
-        known.update(dict.fromkeys(mark for text in texts for mark in _marks(text)))
+        known.update(dict.fromkeys(mark for text in texts for mark in marks_of(text)))
         self.state["known"] = list(known)[-2_000:]
 
     def _without_echo(self, text: str) -> str:
-        return _without(text, self.state["known"] + self.state["notice"])
+        return without(text, self.state["known"] + self.state["notice"])
 
     def _keep(self, messages: list[dict[str, Any]]) -> None:
         for message in messages:
@@ -359,13 +359,13 @@ def _is_ignored(path: str, patterns: list[str]) -> bool:
     )
 
 
-def _without(text: str, known: list[str]) -> str:
+def without(text: str, known: list[str]) -> str:
     """A text without blocks of memory, and without the sentences that are known."""
     parts = re.split(r"((?<=[.!?])\s+|\n+)", _BLOCK.sub("", text))
     return "".join(part for part in parts if _mark(part) not in known)
 
 
-def _marks(text: str) -> list[str]:
+def marks_of(text: str) -> list[str]:
     return [mark for part in _SENTENCE.split(text) if (mark := _mark(part))]
 
 

@@ -29,7 +29,7 @@ from recordari.learning.rules.workflows import (
 )
 from recordari.learning.storage import Named
 from recordari.privacy.sanitise import sanitise_json
-from recordari.tenants.tenants import MAX_PAGE, require_admin
+from recordari.tenants.tenants import page_size, require_admin
 
 CHOICES_KEPT = timedelta(days=90)  # as long as their episodes (E3)
 SWEEP_BATCH = 5_000
@@ -209,7 +209,7 @@ async def list_workflows(
 ) -> list[Workflow]:
     """Versions of all tasks, oldest first; `after` is the id of the last one seen."""
     async with resources.database.transaction(identity) as tx:
-        return await storage.list_workflows(tx, also_ended=also_ended, after=after, limit=min(limit, MAX_PAGE))
+        return await storage.list_workflows(tx, also_ended=also_ended, after=after, limit=page_size(limit))
 
 
 async def workflow_history(
@@ -234,7 +234,7 @@ async def list_outcomes(
         position = await storage.find_outcome(tx, owner, before) if before is not None else None
         if before is not None and position is None:
             raise NotFound("there is no such outcome")
-        return await storage.list_outcomes(tx, owner, workflow_id, before=position, limit=min(limit, MAX_PAGE))
+        return await storage.list_outcomes(tx, owner, workflow_id, before=position, limit=page_size(limit))
 
 
 async def list_choices(

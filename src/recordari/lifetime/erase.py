@@ -145,6 +145,7 @@ async def _finish(resources: Resources, identity: Identity, erasure: Erasure) ->
         await storage.delete_jobs(tx, erasure.user_id)
     await remove_discarded(resources, identity)
     await _renew_samples(resources, identity)
+    await complete_journal(resources, identity)  # before it is closed: nobody continues a closed one
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
         await storage.unplace_items(tx, erasure.user_id, before=erasure.requested_at)
         cached = await storage.list_state_sessions(tx, erasure.user_id, before=erasure.requested_at)
@@ -158,7 +159,6 @@ async def _finish(resources: Resources, identity: Identity, erasure: Erasure) ->
             )
     for session_id in cached:
         await resources.get(SessionCache).drop(identity.tenant_id, owned_by(erasure.user_id, None), session_id)
-    await complete_journal(resources, identity)
     resources.forget_tenant(identity.tenant_id)
     return finished or await get_erasure(resources, identity, erasure.erasure_id)
 

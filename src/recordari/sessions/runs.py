@@ -214,7 +214,8 @@ async def end_turn(
             assert newest is not None
             session = await with_usage(resources, tx, newest, prompt_tokens)
             await storage.save_window(tx, session, now=now)
-        return ended
+    resources.telemetry.count_run(identity.tenant_id, run.currency, usage)
+    return ended
 
 
 async def complete_run(
@@ -262,7 +263,8 @@ async def _end_run(
         )
         assert ended is not None
         await drop_state_of_run(tx, resources, run.owned_by, run.run_id)
-        return ended
+    resources.telemetry.count_run(identity.tenant_id, run.currency, usage)
+    return ended
 
 
 async def get_run(resources: Resources, identity: Identity, run_id: str) -> Run:
@@ -340,6 +342,10 @@ async def record_tool_calls(
         await _note_useful(resources, tx, run, zip(calls, numbers, strict=True), results)
     if changed:
         resources.wake(EMBED_TOPIC)
+    for row in rows:
+        if row.number in fresh and row.latency_ms is not None:
+            failed = row.error is not None
+            resources.telemetry.count_agent_tool(row.name, seconds=row.latency_ms / 1000, failed=failed)
     return recorded
 
 

@@ -157,7 +157,7 @@ async def list_users(resources: Resources, identity: Identity, *, after: str = "
     """List users by id, after the given id."""
     require_admin(identity)
     async with resources.database.transaction(identity, role=_across_users(identity)) as tx:
-        return await storage.list_users(tx, after=after, limit=min(limit, MAX_PAGE))
+        return await storage.list_users(tx, after=after, limit=page_size(limit))
 
 
 async def save_agent(
@@ -189,7 +189,7 @@ async def get_agent(resources: Resources, identity: Identity, agent_id: str) -> 
 async def list_agents(resources: Resources, identity: Identity, *, after: str = "", limit: int = 50) -> list[Agent]:
     """List definitions by id, after the given id."""
     async with resources.database.transaction(identity) as tx:
-        return await storage.list_agents(tx, after=after, limit=min(limit, MAX_PAGE))
+        return await storage.list_agents(tx, after=after, limit=page_size(limit))
 
 
 async def create_key(
@@ -305,7 +305,7 @@ async def list_audit(
     `action` is a whole action (`item.forget`) or the group before its dot (`item`).
     """
     require_admin(identity)
-    limit = min(limit, MAX_PAGE)
+    limit = page_size(limit)
     async with resources.database.transaction(identity, role=TENANT_ROLE) as tx:
         if subject_kind is not None and subject_id is not None:
             return await audit.list_entries_of(

@@ -23,7 +23,7 @@ from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.kit.verbs import existing
 from recordari.memory.index import find_embedder
-from recordari.tenants.tenants import MAX_PAGE, require_admin
+from recordari.tenants.tenants import page_size, require_admin
 from recordari.worker.dispatch import LONGEST_DELAY, Pace
 
 PLAN_PAGE = 1_000
@@ -71,7 +71,7 @@ async def list_jobs(
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
         return await jobs.list_jobs(
-            tx, status=status, before=LAST_NUMBER if before is None else before, limit=min(limit, MAX_PAGE)
+            tx, status=status, before=LAST_NUMBER if before is None else before, limit=page_size(limit)
         )
 
 
@@ -106,7 +106,7 @@ async def list_dead_letters(
     `after` is the id of the last one seen.
     """
     require_admin(identity)
-    limit = min(limit, MAX_PAGE)
+    limit = page_size(limit)
     kind, number = _read_id(after) if after is not None else (DeadLetterKind.JOB, LAST_NUMBER)
     letters: list[DeadLetter] = []
     async with resources.database.transaction(identity) as tx:

@@ -30,6 +30,7 @@ __all__ = ["build", "main"]
 COMMANDS = {
     "serve": ("doors.cli.serve:serve", "Start the server: REST, MCP and background work in one process."),
     "demo": ("doors.cli.serve:demo", "Look at Recordari with the memory of an invented support agent."),
+    "proxy": ("doors.proxy.app:proxy", "Put memory in front of any model, as OpenAI and Anthropic speak."),
     "worker": ("doors.cli.serve:worker", "Run background work in a process of its own."),
     "mcp": ("doors.cli.serve:mcp", "Serve MCP over standard input and output, for an agent on this machine."),
     "install": ("hosts.cli:install", "Install Recordari into a coding agent or another MCP host."),
@@ -61,6 +62,7 @@ COMMANDS = {
     "jobs": ("worker.cli:jobs_commands", "List background work, and replay failed work."),
     "database": ("databases.cli:database_commands", "Connect databases that agents may query, and query them."),
     "doctor": ("operations.cli:doctor", "Check the installation, and say how to fix problems."),
+    "self-check": ("operations.cli:self_check", "Check an installation after an upgrade by using it."),
     "tenant": ("tenants.cli:tenant_commands", "Create, list, show and change tenants."),
     "proposals": ("learning.cli:proposals_commands", "Accept or reject the changes that the weekly review proposes."),
     "workflows": ("learning.cli:workflows_commands", "Save, choose, reward and retire ways to do a task."),

@@ -342,5 +342,12 @@ def failed(code: str, message: str) -> types.CallToolResult:
     return types.CallToolResult(content=[_text(f"{code}: {message}")], is_error=True)
 
 
+def code_of(result: types.CallToolResult) -> str:
+    """The code of an error that `failed` made."""
+    (content,) = result.content
+    assert isinstance(content, types.TextContent)
+    return content.text.partition(":")[0]
+
+
 def _text(text: str) -> types.TextContent:
     return types.TextContent(type="text", text=text)
