@@ -73,6 +73,7 @@ DISTINCT = {
     "runs": {"run_id": "'run-' || n"},
     "users": {"user_id": "'user-' || n"},
     "profiles": {"user_id": "'user-' || n", "owner_id": "'user-' || n"},
+    "question_answers": {"user_id": "'user-' || n"},
     "workflows": {"workflow_id": "md5('workflow' || n)::uuid"},
     "proposals": {"proposal_id": "md5('proposal' || n)::uuid"},
     "entities": {"entity_id": "md5('entity' || n)::uuid"},
