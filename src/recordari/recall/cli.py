@@ -150,7 +150,7 @@ def read_tool_output(
 
 
 def _row(item: RecalledItem, reasons: Mapping[str, str] | None) -> dict[str, object]:
-    text = shortened(item.content)
+    text = shortened(item.content if item.passage is None else item.passage.content)
     row: dict[str, object] = {
         "id": item.id,
         "score": f"{item.score:.3f}",

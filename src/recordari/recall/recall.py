@@ -6,8 +6,9 @@ import asyncio
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -15,19 +16,20 @@ import numpy as np
 
 from recordari.core import text
 from recordari.core.identity import AskedScope, Identity, Scope, SessionId, checked_choice
-from recordari.core.items import Item, Kind, Trust
+from recordari.core.items import Item, Kind
 from recordari.db import outbox
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
-from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.index import EMBED_TOPIC, INDEX_TOPICS
 from recordari.memory.rules import Collection, asked_by, embedded_text, entities_in
 from recordari.memory.tenant_view import TenantView, TenantViews
 from recordari.models.base import fail_open
 from recordari.recall import storage
 from recordari.recall.accesses import RecallTimes, note_use
 from recordari.recall.process_cache import MOST_ITEMS, SnapshotCache
-from recordari.recall.request import Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
+from recordari.recall.request import Arm, Passage, RecallAnswer, RecallRequest, check_request
+from recordari.recall.results import TRACED, Result, read_passages, recalled_item, traced_items, with_passages
 from recordari.recall.rules.arms import find_rows
 from recordari.recall.rules.candidates import Columns, SearchHits, arm_counts, search_hits
 from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Folded, Question, Ranked, folded, ranked, with_ranks
@@ -48,28 +50,9 @@ from recordari.recall.storage import LexicalHits, Search, Visibility
 from recordari.tenants.tenants import TenantCache
 
 SPARE = 10  # ranked beyond top_k, to replace merged duplicates
-TRACED = 60  # items shown in a trace
 MOST_RANKED = 300  # if most of the ranked items say the same
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Result:
-    """The best candidates with their items."""
-
-    best: Sequence[Ranked]
-    items: Mapping[UUID, Item]
-    waiting: bool
-    """Whether any item of the tenant is not embedded yet."""
-    pending: int
-    counts: Mapping[str, int]
-    """How many candidates each arm found."""
-    found_by: Mapping[UUID, tuple[str, ...]]
-    """The arms that found each of the best."""
-    searched_in: str
-    links: Sequence[tuple[UUID, UUID]] | None = None
-    """Pairs of a fact and the turn that it was taken from, where they were read with the items."""
 
 
 async def recall(
@@ -164,9 +147,14 @@ class _Recall:
         # Without a vector the model must not be named: vectors of different lengths would be compared.
         search = replace(search, vector=vector, model_id=model_id or "" if vector is not None else "")
         result, merged = await self._find_best(question, search, lexical, view)
-        ordered, rerank_used = await self._reranked(merged.kept, result.items, search, view.language)
+        shown = merged.kept[: max(RERANKED, self.request.top_k)]
+        passages = await read_passages(self.resources, self.identity, shown)
+        ordered, rerank_used = await self._reranked(merged.kept, result.items, passages, search, view.language)
         self._mark("total")
-        chosen = tuple(_recalled(ranked_item, result, merged) for ranked_item in ordered[: self.request.top_k])
+        chosen = tuple(
+            recalled_item(item, result, merged, passages.get(item.candidate.item_id))
+            for item in ordered[: self.request.top_k]
+        )
         if self.request.counts_as_use:
             await note_use(self.resources, self.identity, chosen)
         return RecallAnswer(
@@ -186,12 +174,15 @@ class _Recall:
 
     async def _find_best(
         self, question: Question, search: Search, lexical: LexicalHits | None, view: TenantView
-    ) -> tuple[_Result, Folded]:
+    ) -> tuple[Result, Folded]:
         """The best candidates without repetitions; ranks more of them if most say the same."""
         collection = view.collection(question.terms)
         for limit in (self._enough(search), MOST_RANKED):
             cached = await self._in_snapshot(question, search, collection, limit)
             result = cached or await self._in_database(question, search, lexical, collection, limit)
+            if view.has_passages:
+                rank = partial(self._ranked, question, search, collection, repeat=0.0)
+                result = await with_passages(self.resources, self.identity, search, result, rank, limit=limit)
             self._mark("rank")
             links = result.links if result.links is not None else await self._links(result.items)
             merged = folded(result.best, result.items, links)
@@ -243,7 +234,7 @@ class _Recall:
 
     async def _in_snapshot(
         self, question: Question, search: Search, collection: Collection, limit: int
-    ) -> _Result | None:
+    ) -> Result | None:
         """The best of a memory with a snapshot in the process; None if there is none."""
         request = self.request
         filters = (request.since, request.until, request.source_id, request.include_superseded or None)
@@ -254,7 +245,7 @@ class _Recall:
             self._visibility(search),
             model_id=search.model_id,
             dimensions=len(search.vector),
-            topic=EMBED_TOPIC,
+            topics=INDEX_TOPICS,
         )
         if cached is None:
             return None
@@ -272,12 +263,12 @@ class _Recall:
             separate_facts=search.separate_facts,
             ordered=request.explain,
         )
-        best = self._ranked(question, search, snapshot.columns, hits.results, collection, limit)
+        best = self._ranked(question, search, collection, snapshot.columns, hits.results, limit)
         if request.explain:
             best = with_ranks(best, hits)
         rows = [snapshot.items[item.row] for item in best]
         items = {row.candidate.item_id: row.item for row in rows}
-        return _Result(
+        return Result(
             best=best,
             items=items,
             links=[(row.candidate.item_id, source) for row in rows for source in row.sources] if is_fresh else None,
@@ -290,7 +281,7 @@ class _Recall:
 
     async def _in_database(
         self, question: Question, search: Search, lexical: LexicalHits | None, collection: Collection, limit: int
-    ) -> _Result:
+    ) -> Result:
         """The best that the indexes of the database find."""
         if lexical is None:
             lexical = await storage.find_early(self.resources.database, self.identity, search)
@@ -298,11 +289,11 @@ class _Recall:
             candidates = await storage.find_candidates(tx, search, lexical)
         self._mark("candidates")
         hits = search_hits(candidates, frozenset(lexical.linked))
-        best = self._ranked(question, search, Columns(rows=candidates), hits, collection, limit)
+        best = self._ranked(question, search, collection, Columns(rows=candidates), hits, limit)
         items = memory_storage.ask_items([item.candidate.item_id for item in best])
-        waiting = outbox.ask_waiting(EMBED_TOPIC)
+        waiting = outbox.ask_waiting(INDEX_TOPICS)
         await self.resources.database.read_batch(self.identity, [items, waiting])
-        return _Result(
+        return Result(
             best=best,
             items=items.answer,
             waiting=waiting.answer,
@@ -327,17 +318,20 @@ class _Recall:
         self,
         question: Question,
         search: Search,
+        collection: Collection,
         columns: Columns,
         hits: SearchHits,
-        collection: Collection,
         limit: int,
+        *,
+        repeat: float | None = None,
     ) -> list[Ranked]:
+        weights = weights_of(self.request.arms)
         return ranked(
             question,
             columns,
             hits,
             collection,
-            weights=weights_of(self.request.arms),
+            weights=weights if repeat is None else replace(weights, repeat=repeat),
             scope_weights=self.weights,
             line=search.line,
             limit=limit,
@@ -412,7 +406,12 @@ class _Recall:
         return view.distinct_items < view.items and Kind.FACT in kinds and len(kinds) > 1
 
     async def _reranked(
-        self, best: list[Ranked], items: Mapping[UUID, Item], search: Search, language: str
+        self,
+        best: list[Ranked],
+        items: Mapping[UUID, Item],
+        passages: Mapping[UUID, Passage],
+        search: Search,
+        language: str,
     ) -> tuple[list[Ranked], bool]:
         """The best candidates by our score blended with that of a cross-encoder; unchanged if it fails."""
         reranker = self.resources.reranker
@@ -421,13 +420,19 @@ class _Recall:
                 self.rerank = "nothing was found" if self.request.enable_rerank else "not asked for"
             return best, False
         head = [items[item.candidate.item_id] for item in best[:RERANKED]]
-        passages = [
-            passage(item.content, speaker=item.speaker, moment=item.event_time, terms=search.terms, language=language)
+        texts = [
+            passage(
+                passages[item.item_id].content if item.item_id in passages else item.content,
+                speaker=item.speaker,
+                moment=item.event_time,
+                terms=search.terms,
+                language=language,
+            )
             for item in head
         ]
         scores, ran = await fail_open(
             "rerank",
-            lambda: reranker.rerank(self.request.query, passages),
+            lambda: reranker.rerank(self.request.query, texts),
             fallback=list[float](),
             seconds=self.resources.settings.rerank_timeout,
         )
@@ -436,9 +441,8 @@ class _Recall:
         return ([*blended(best[:RERANKED], scores), *best[RERANKED:]], True) if ran else (best, False)
 
     def _trace(
-        self, ordered: Sequence[Ranked], result: _Result, question: Question, search: Search, merged: Folded
+        self, ordered: Sequence[Ranked], result: Result, question: Question, search: Search, merged: Folded
     ) -> dict[str, Any]:
-        top_k = self.request.top_k
         return {
             "terms": {term: round(weight, 3) for term, weight in search.terms.items()},
             "terms_too_common": sorted(set(question.terms) - search.terms.keys()),
@@ -453,45 +457,7 @@ class _Recall:
             "question_embedded": search.vector is not None,
             "candidates": dict(result.counts),
             "pending_embeddings": result.pending,
-            "items": [
-                {
-                    "id": str(item.candidate.item_id),
-                    "score": round(item.score, 4),
-                    "chosen": rank < top_k,
-                    "archived": item.candidate.archived_at is not None,
-                    "cut": None if rank < top_k else "top_k",
-                    "ranks": item.candidate.ranks,
-                    "similarity": None if item.candidate.similarity is None else round(item.candidate.similarity, 4),
-                    "parts": dict(item.parts),
-                }
-                for rank, item in enumerate(ordered[:TRACED])
-            ],
-            "duplicates_merged": [str(item_id) for item_id in merged.duplicates],
-            "facts_folded": [str(item_id) for item_id in merged.facts],
+            **traced_items(ordered, merged, top_k=self.request.top_k),
             "rerank": self.rerank,
             "milliseconds": self.timings,
         }
-
-
-def _recalled(ranked_item: Ranked, result: _Result, merged: Folded) -> RecalledItem:
-    item = result.items[ranked_item.candidate.item_id]
-    return RecalledItem(
-        id=item.item_id,
-        source_kind=Kind(item.kind),
-        source_ref=item.source_ref,
-        content=item.content,
-        event_time=item.event_time,
-        score=round(ranked_item.score, 4),  # further digits are noise of the linear algebra library
-        scope=Scope(item.scope),
-        speaker=item.speaker,
-        trust=Trust(item.trust),
-        session_id=item.session_id,
-        payload_key=item.payload_key,
-        valid_at=item.valid_at,
-        invalid_at=item.invalid_at,
-        archived=item.archived_at is not None,
-        metadata=item.metadata,
-        shared_from=item.shared_from,
-        same_as=tuple(merged.same_as.get(item.item_id, ())),
-        found_by=result.found_by[item.item_id],
-    )

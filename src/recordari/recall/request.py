@@ -61,6 +61,20 @@ class RecallRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """The part of a long text that fits the question; `start` and `past` count bytes of the whole text."""
+
+    __pydantic_config__ = DESCRIBED
+
+    ordinal: int
+    """Its number, from 1."""
+    start: int
+    """Where it begins: `read_tool_output` reads on from there."""
+    past: int
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecalledItem:
     """An item of the answer."""
 
@@ -85,6 +99,8 @@ class RecalledItem:
     archived: bool
     """It had faded, so no context showed it unasked; this recall has brought it back."""
     metadata: dict[str, Any] = field(default_factory=dict)
+    passage: Annotated[Passage | None, LEFT_OUT_IF_EMPTY] = None
+    """Of a long text: the part that fits the question, and where it is."""
     citation: Annotated[Citation | None, LEFT_OUT_IF_EMPTY] = None
     """Where it is in its document; only from `search_knowledge`."""
     shared_from: str | None = None

@@ -734,6 +734,13 @@ export interface OutcomePage {
 
 export type OwnerKind = "run" | "session";
 
+export interface Passage {
+  ordinal: number;
+  start: number;
+  past: number;
+  content: string;
+}
+
 export interface PastRuling {
   ruling_id: string;
   at: string;
@@ -936,6 +943,7 @@ export interface RecalledItem {
   invalid_at: string | null;
   archived: boolean;
   metadata: Record<string, unknown>;
+  passage: Passage | null;
   citation: Citation | null;
   shared_from: string | null;
   same_as: Array<string>;

@@ -86,6 +86,8 @@ class Ranked:
     """Its index in the columns."""
     score: float
     parts: Mapping[str, float] = field(default_factory=dict)
+    passage: int | None = None
+    """Of a long text: the number of the passage that fits best."""
 
 
 def ranked(
@@ -334,6 +336,22 @@ def spread_over_sessions(features: Features, scores: Floats, penalty: float, lim
         order.append((hit, score))
         chosen[threads[hit]] = now + 1
     return order
+
+
+def by_best_passage(best: Sequence[Ranked], passages: Sequence[Ranked]) -> list[Ranked]:
+    """Each item once, best first: one with passages at its own score or at that of its best passage, if that is higher."""
+    found = {item.candidate.item_id: item for item in best}
+    of_item: dict[UUID, Ranked] = {}
+    for passage in passages:
+        first = of_item.setdefault(passage.candidate.item_id, passage)
+        if passage.score > first.score:
+            of_item[passage.candidate.item_id] = passage
+    for item_id, passage in of_item.items():
+        own = found.get(item_id)
+        if own is None or passage.score > own.score:
+            found[item_id] = passage if own is None else replace(own, score=passage.score, parts=passage.parts)
+        found[item_id] = replace(found[item_id], passage=passage.passage)
+    return sorted(found.values(), key=lambda item: -item.score)
 
 
 def with_ranks(best: Sequence[Ranked], hits: ArmHits) -> list[Ranked]:
