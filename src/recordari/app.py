@@ -26,6 +26,7 @@ from recordari.memory import index, items, versions
 from recordari.memory import remember as memory_remember
 from recordari.operations import reports
 from recordari.privacy import sanitise
+from recordari.recall import ask as recall_ask
 from recordari.recall import recall as recall_verbs
 from recordari.runner import background_worker
 from recordari.sessions import episodes, messages, runs, sessions, state
@@ -92,6 +93,7 @@ class Memory(Bound):
 
     # Recall
     recall = verb(recall_verbs.recall)
+    ask = verb(recall_ask.ask)
 
     # Facts, and corrections by people
     item_provenance = verb(curate.item_provenance)

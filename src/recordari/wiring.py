@@ -44,6 +44,7 @@ from recordari.models.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, Re
 from recordari.models.static import StaticTokens, load_static_tokens
 from recordari.privacy.rules.masking import PrivacyPolicy
 from recordari.recall.accesses import AccessCounts, RecallTimes
+from recordari.recall.ask import Answerer, ModelAnswerer
 from recordari.recall.process_cache import RecallCache, SnapshotCache
 from recordari.recall.rules.sources import Archive, history_weight
 from recordari.sessions.cache import SessionCache
@@ -175,6 +176,7 @@ def make_tasks(settings: Settings) -> dict[type, Any]:
         "summaries": (Summariser, ModelSummariser(model)),
         "steps": (Splitter, ModelSplitter(model)),
         "sql": (SqlWriter, ModelSqlWriter(model)),
+        "answers": (Answerer, ModelAnswerer(model)),
     }
     return dict(tasks[task] for task in settings.llm_tasks)
 

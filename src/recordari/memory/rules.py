@@ -173,6 +173,13 @@ _ASKS_ADVICE = re.compile(
     r"\b(?:suggest\w{0,6}|recommend\w{0,7}|tips?|advice|advise|ideas?|should (?:i|we)|help me|good idea)\b",
     re.IGNORECASE,
 )
+# A question whose answer may be in many places: a list, or a count of them.
+_ASKS_FOR_MANY = re.compile(
+    r"^\s*(?:which|how many|how much|list|name|welche|wie viele|quel(?:le)?s|combien|qué|cuáles|cuánt[oa]s)\b"
+    r"|\bwhat (?:are|were|all|kinds?|types?|sorts?)\b|\bwhat \w{2,30}s (?:did|does|do|has|have|is|are|was|were)\b"
+    r"|\ball (?:the|of)\b|\bin total\b",
+    re.IGNORECASE,
+)
 _PAST = re.compile(r"\b(?:did|was|were|had)\b", re.IGNORECASE)
 _PRESENT = re.compile(r"\b(?:do|does|am|is|are|have|has|can)\b|'(?:m|re|ve|s)\b", re.IGNORECASE)
 # How plainly the wording asks for the present, from 0 to 1.
@@ -195,6 +202,8 @@ class QuestionWording:
     when: bool
     present: float = 0.0
     """How plainly it asks about the present, from 0 to 1: then the last of several answers holds."""
+    many: bool = False
+    """It asks for a list or a count: what answers it may be in several sessions."""
 
 
 def traits_of(text: str) -> Trait:
@@ -216,6 +225,7 @@ def asked_by(question: str) -> QuestionWording:
         about_the_speaker=about_the_speaker,
         when=when,
         present=0.0 if when else _present(plain, about_the_speaker),
+        many=_ASKS_FOR_MANY.search(plain) is not None,
     )
 
 

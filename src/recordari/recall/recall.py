@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -29,9 +28,17 @@ from recordari.recall import storage
 from recordari.recall.accesses import RecallTimes, note_use
 from recordari.recall.process_cache import MOST_ITEMS, SnapshotCache
 from recordari.recall.request import Arm, Passage, RecallAnswer, RecallRequest, check_request
-from recordari.recall.results import TRACED, Result, read_passages, recalled_item, traced_items, with_passages
+from recordari.recall.results import (
+    TRACED,
+    Result,
+    read_passages,
+    recalled_item,
+    traced_items,
+    with_passages,
+)
 from recordari.recall.rules.arms import find_rows
 from recordari.recall.rules.candidates import Columns, SearchHits, arm_counts, search_hits
+from recordari.recall.rules.confidence import Signs, confidence_of, hint_for, signs_of
 from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Folded, Question, Ranked, folded, ranked, with_ranks
 from recordari.recall.rules.reranking import RERANKED, blended, passage
 from recordari.recall.rules.sources import HISTORY_KINDS, Archive, RecallSettings, left_out, searched
@@ -45,14 +52,13 @@ from recordari.recall.search import (
     scope_weights,
     tokens_of,
     weights_of,
+    words_of,
 )
 from recordari.recall.storage import LexicalHits, Search, Visibility
 from recordari.tenants.tenants import TenantCache
 
 SPARE = 10  # ranked beyond top_k, to replace merged duplicates
 MOST_RANKED = 300  # if most of the ranked items say the same
-
-_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 
 
 async def recall(
@@ -69,12 +75,14 @@ async def recall(
     as_of: datetime | None = None,
     known_at: datetime | None = None,
     include_superseded: bool = False,
+    min_confidence: float = 0.0,
     explain: bool = False,
     arms: frozenset[Arm] = frozenset(Arm),
 ) -> RecallAnswer:
     """Find the items that answer the question, among those that the identity may see.
 
-    `as_of` asks what was true at a moment, `known_at` what was recorded by then. An archived item that is found is live again.
+    `as_of` asks what was true at a moment, `known_at` what was recorded by then. Below `min_confidence` the answer has no
+    items. An archived item that is found is live again.
     """
     if source_kinds is not None and not source_kinds:
         raise InvalidInput("source_kinds must name a kind; leave it out for all kinds", field="source_kinds")
@@ -90,6 +98,7 @@ async def recall(
         as_of=as_of,
         known_at=known_at,
         include_superseded=include_superseded,
+        min_confidence=min_confidence,
         explain=explain,
         arms=arms,
     )
@@ -150,10 +159,13 @@ class _Recall:
         shown = merged.kept[: max(RERANKED, self.request.top_k)]
         passages = await read_passages(self.resources, self.identity, shown)
         ordered, rerank_used = await self._reranked(merged.kept, result.items, passages, search, view.language)
+        found_by = result.found_by[ordered[0].candidate.item_id] if ordered else ()
+        signs = signs_of(question, ordered, found_by=found_by)
+        confidence = confidence_of(signs)
         self._mark("total")
+        most = self.request.top_k if confidence >= self.request.min_confidence else 0
         chosen = tuple(
-            recalled_item(item, result, merged, passages.get(item.candidate.item_id))
-            for item in ordered[: self.request.top_k]
+            recalled_item(item, result, merged, passages.get(item.candidate.item_id)) for item in ordered[:most]
         )
         if self.request.counts_as_use:
             await note_use(self.resources, self.identity, chosen)
@@ -162,7 +174,9 @@ class _Recall:
             total=len(chosen),
             degraded=result.waiting or not embedded,
             rerank_used=rerank_used,
-            trace=self._trace(ordered, result, question, search, merged) if self.request.explain else None,
+            confidence=round(confidence, 3),
+            hint=hint_for(confidence, len(chosen)),
+            trace=self._trace(ordered, result, question, search, merged, signs) if self.request.explain else None,
         )
 
     def _choose_places(self, view: TenantView) -> None:
@@ -361,7 +375,7 @@ class _Recall:
         self, terms: Sequence[str], model_id: str | None, interval: Interval | None, language: str
     ) -> Question:
         query = self.request.query
-        words = [word.casefold() for word in _WORD.findall(query)]
+        words = words_of(query)
         tokens = self.resources.static_tokens
         return Question(
             terms=terms,
@@ -397,7 +411,7 @@ class _Recall:
             source_id=request.source_id,
             exact_below=exact_below(view.items, indexed_from=self.resources.settings.vector_index_from),
             separate_facts=self._has_repetitions(view),
-            depths=depths_of(request.arms),
+            depths=depths_of(request.arms, many=asked_by(request.query).many),
         )
 
     def _has_repetitions(self, view: TenantView) -> bool:
@@ -441,7 +455,13 @@ class _Recall:
         return ([*blended(best[:RERANKED], scores), *best[RERANKED:]], True) if ran else (best, False)
 
     def _trace(
-        self, ordered: Sequence[Ranked], result: Result, question: Question, search: Search, merged: Folded
+        self,
+        ordered: Sequence[Ranked],
+        result: Result,
+        question: Question,
+        search: Search,
+        merged: Folded,
+        signs: Signs | None,
     ) -> dict[str, Any]:
         return {
             "terms": {term: round(weight, 3) for term, weight in search.terms.items()},
@@ -458,6 +478,7 @@ class _Recall:
             "candidates": dict(result.counts),
             "pending_embeddings": result.pending,
             **traced_items(ordered, merged, top_k=self.request.top_k),
+            "confidence": {name: round(value, 3) for name, value in asdict(signs).items()} if signs is not None else {},
             "rerank": self.rerank,
             "milliseconds": self.timings,
         }

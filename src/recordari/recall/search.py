@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -24,6 +25,8 @@ from recordari.recall.rules.sources import RecallSettings
 MOST_POSTINGS = 4_000
 MOST_TERMS = 24
 MOST_EXACT = 3_000
+
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 
 
 def scope_weights(resources: Resources, request: RecallRequest, tenant: RecallSettings) -> dict[AskedScope, float]:
@@ -92,8 +95,10 @@ def weights_of(arms: frozenset[Arm]) -> Weights:
 
 
 @lru_cache(maxsize=128)
-def depths_of(arms: frozenset[Arm]) -> Depths:
-    return Depths(**{arm: getattr(FULL_DEPTHS, arm) if Arm(arm) in arms else 0 for arm in ARMS})
+def depths_of(arms: frozenset[Arm], *, many: bool = False) -> Depths:
+    """How many candidates each arm brings; twice as many where the question asks for a list or a count."""
+    times = 2 if many else 1
+    return Depths(**{arm: times * getattr(FULL_DEPTHS, arm) if Arm(arm) in arms else 0 for arm in ARMS})
 
 
 def tokens_of(static: StaticTokens, words: Sequence[str], *, language: str) -> Tokens:
@@ -105,6 +110,10 @@ def tokens_of(static: StaticTokens, words: Sequence[str], *, language: str) -> T
                 ids.setdefault(token, term)
     numbers = np.array(list(ids), dtype=np.int64)
     return Tokens(ids=numbers, words=list(ids.values()), unit=static.unit, norms=static.norms)
+
+
+def words_of(query: str) -> list[str]:
+    return [word.casefold() for word in _WORD.findall(query)]
 
 
 @lru_cache(maxsize=20_000)

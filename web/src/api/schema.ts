@@ -74,6 +74,26 @@ export interface ApiKeyPage {
   next_cursor: string | null;
 }
 
+export interface AskRequestBody {
+  question: string;
+  source_kinds?: Array<Kind> | null;
+  scope?: AskedScope;
+  since?: string | null;
+  until?: string | null;
+  as_of?: string | null;
+  min_confidence?: number;
+}
+
+export interface AskedAnswer {
+  answer: string | null;
+  quotes: Array<Quote>;
+  confidence: number;
+  writer: string;
+  count: number | null;
+  degraded: boolean;
+  hint: string | null;
+}
+
 export type AskedScope = "session" | "user" | "agent" | "tenant" | "history" | "any";
 
 export interface AuditEntry {
@@ -888,6 +908,15 @@ export interface QuotaUsage {
   warnings: Array<string>;
 }
 
+export interface Quote {
+  id: string;
+  text: string;
+  speaker: string | null;
+  event_time: string;
+  source_ref: string;
+  session_id: string | null;
+}
+
 export interface Reapplied {
   tombstones: number;
   items: number;
@@ -903,6 +932,8 @@ export interface RecallAnswer {
   total: number;
   degraded: boolean;
   rerank_used: boolean;
+  confidence: number;
+  hint: string | null;
   trace: Record<string, unknown> | null;
 }
 
@@ -917,6 +948,7 @@ export interface RecallRequestBody {
   as_of?: string | null;
   known_at?: string | null;
   include_superseded?: boolean;
+  min_confidence?: number;
   explain?: boolean;
 }
 
@@ -1521,6 +1553,7 @@ export interface Operations {
   add_source: { path: Nothing; query: Nothing; body: NewSource; answer: Source };
   agent_profile: { path: { agent_id: string }; query: Nothing; body: undefined; answer: Profile };
   append_episode: { path: Nothing; query: Nothing; body: EpisodeRequest; answer: Remembered };
+  ask: { path: Nothing; query: Nothing; body: AskRequestBody; answer: AskedAnswer };
   choose: { path: Nothing; query: Nothing; body: ChoiceRequest; answer: Choice };
   close_session: { path: { session_id: string }; query: Nothing; body: undefined; answer: Session };
   complete_run: { path: { run_id: string }; query: Nothing; body: RunEnd; answer: Run };
@@ -1702,6 +1735,7 @@ export const OPERATIONS: { [K in keyof Operations]: [string, string] } = {
   add_source: ["POST", "/v1/sources"],
   agent_profile: ["GET", "/v1/agents/{agent_id}/profile"],
   append_episode: ["POST", "/v1/episodes"],
+  ask: ["POST", "/v1/ask"],
   choose: ["POST", "/v1/workflows/choose"],
   close_session: ["POST", "/v1/sessions/{session_id}/close"],
   complete_run: ["POST", "/v1/runs/{run_id}/complete"],

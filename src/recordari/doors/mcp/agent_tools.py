@@ -1,4 +1,4 @@
-"""The tools of the profile `agent`: state, notes, runs, episodes, and the choice of a workflow."""
+"""The tools of the profile `agent`: answers, state, notes, runs, episodes, and the choice of a workflow."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from uuid import UUID
 from pydantic import BeforeValidator, Field
 
 from recordari.app import Memory
-from recordari.core.identity import Scope
+from recordari.core.identity import AskedScope, Scope
 from recordari.doors.mcp.tools import Arguments, MemoryTool, from_text
 from recordari.errors import InvalidInput
-from recordari.kit.rest import Shown
+from recordari.kit.rest import Moment, Shown
 from recordari.learning.rules.workflows import Choice
 from recordari.learning.workflows import Rewarded
 from recordari.memory.remember import Remembered
+from recordari.recall.ask import AskedAnswer
+from recordari.recall.rest import Question
 from recordari.sessions.rules.runs import (
     EPISODES_GIVEN,
     MAX_TYPE,
@@ -36,6 +38,18 @@ Owner = Annotated[
 ]
 RunName = Annotated[str, Field(min_length=1, max_length=200, description="`run_id` of start_run.")]
 Json = Annotated[Any, BeforeValidator(from_text)]
+
+
+class AskArguments(Arguments):
+    """A question that memory answers."""
+
+    question: Question
+    scope: AskedScope = Field(
+        default=AskedScope.ANY,
+        description="session: this conversation; history: earlier conversations with this user; user: facts about the "
+        "user; agent: facts of yours; tenant: documents; any: all of them.",
+    )
+    as_of: Moment | None = Field(default=None, description="What was true at that moment, whatever came after.")
 
 
 class StateArguments(Arguments):
@@ -434,4 +448,20 @@ WORKFLOW_TOOLS = (
     ),
 )
 
-AGENT_TOOLS = STATE_TOOLS + NOTE_TOOLS + RUN_TOOLS + EPISODE_TOOLS + WORKFLOW_TOOLS
+ASK_TOOLS = (
+    MemoryTool(
+        name="ask",
+        title="Ask memory",
+        description=(
+            "An answer from memory instead of a list of items: the sentences that answer, quoted with speaker and date, the "
+            "newest where they differ; a list or a count where you ask for one. `confidence` is the probability that they "
+            "contain what was asked. No `answer` means that nothing relevant is known: say so."
+        ),
+        takes=AskArguments,
+        gives=AskedAnswer,
+        run=lambda memory, given: memory.ask(**dict(given)),
+        reads_only=True,
+    ),
+)
+
+AGENT_TOOLS = ASK_TOOLS + STATE_TOOLS + NOTE_TOOLS + RUN_TOOLS + EPISODE_TOOLS + WORKFLOW_TOOLS

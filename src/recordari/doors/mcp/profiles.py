@@ -21,11 +21,12 @@ from recordari.doors.mcp.tools import (
     ListArguments,
     MemoriesShown,
     MemoryTool,
+    TopK,
 )
 from recordari.lifetime.forget import Forgotten
 from recordari.memory.remember import Remembered
 from recordari.recall.request import RecallAnswer
-from recordari.recall.rest import Question, TopK
+from recordari.recall.rest import Question
 
 INSTRUCTIONS = (
     "Long-term memory across conversations. Call `recall` before you answer anything that may have come up earlier, "

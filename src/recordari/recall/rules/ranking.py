@@ -54,6 +54,7 @@ class Weights:
     entity: float = 0.1
     linked: float = 0.6
     repeat: float = 0.02
+    repeat_of_many: float = 0.05  # where the question asks for a list or a count
     saturation: float = 1.2
     length_share: float = 0.5
     previous_words: float = 0.5
@@ -78,6 +79,15 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """How well a text fits the question by words, late interaction and meaning, as the ranker weighs them."""
+
+    base: float
+    margin: float
+    """How far that is above the mean of all candidates, in four deviations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
     """A candidate with its score and the parts of the score."""
 
@@ -88,6 +98,7 @@ class Ranked:
     parts: Mapping[str, float] = field(default_factory=dict)
     passage: int | None = None
     """Of a long text: the number of the passage that fits best."""
+    fit: Fit | None = None
 
 
 def ranked(
@@ -113,14 +124,19 @@ def ranked(
     faded = np.where(columns.is_archived, weights.archived, 1.0)
     factors = (_scope_weights(columns, scope_weights, line) * faded)[hits]
     scores = np.where(total > 0, total * factors, total / np.maximum(factors, 1e-9))
+    repeat = max(weights.repeat, weights.repeat_of_many) if question.wording.many and weights.repeat else weights.repeat
+    order = spread_over_sessions(features, scores, repeat, limit)
+    base = parts["words"] + parts["late"] + parts["meaning"]
+    spread = 4 * max(float(base.std()), 1e-6)
     return [
         Ranked(
             candidate=columns.rows[hits[hit]],
             row=int(hits[hit]),
             score=score,
             parts={name: round(float(values[hit]), 4) for name, values in parts.items()} if explained else {},
+            fit=Fit(base=float(base[hit]), margin=float(base[hit] - base.mean()) / spread),
         )
-        for hit, score in spread_over_sessions(features, scores, weights.repeat, limit)
+        for hit, score in order
     ]
 
 
@@ -349,7 +365,9 @@ def by_best_passage(best: Sequence[Ranked], passages: Sequence[Ranked]) -> list[
     for item_id, passage in of_item.items():
         own = found.get(item_id)
         if own is None or passage.score > own.score:
-            found[item_id] = passage if own is None else replace(own, score=passage.score, parts=passage.parts)
+            found[item_id] = (
+                passage if own is None else replace(own, score=passage.score, parts=passage.parts, fit=passage.fit)
+            )
         found[item_id] = replace(found[item_id], passage=passage.passage)
     return sorted(found.values(), key=lambda item: -item.score)
 
