@@ -19,7 +19,7 @@ BUDGETS = {
     # verb: round trips, statements
     "remember": (1, 2),
     "recall": (2, 2),
-    "messages": (1, 5),
+    "messages": (1, 6),
     "context": (4, 10),
 }
 """The statements of one round trip are sent together; those that bind a transaction are not counted."""

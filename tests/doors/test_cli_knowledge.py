@@ -47,4 +47,4 @@ def test_a_folder_is_synchronised_where_the_operator_allows_it(command: Cli, tmp
 
 def test_a_profile_is_printed(command: Cli) -> None:
     command.run("remember", "Ana plays chess", "--kind", "fact", "--user", "ana")
-    assert command.run("profile", "--user", "ana")[0] == "Other: Ana plays chess.\n"
+    assert command.run("profile", "--user", "ana")[0] == "Personal: Ana plays chess.\n"

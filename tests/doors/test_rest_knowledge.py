@@ -109,11 +109,11 @@ async def test_profiles_are_read_by_those_they_concern(resources: Resources) -> 
     async with open_door(resources) as door:
         await door.request("POST", "/v1/remember_fact", key="alice", json={"content": "Alice plays chess"})
         own = (await door.request("GET", "/v1/users/alice/profile", key="alice")).json()
-        assert own["content"] == "Other: Alice plays chess." and own["facts"] == 1
+        assert own["content"] == "Personal: Alice plays chess." and own["facts"] == 1
         other = (await door.request("GET", "/v1/users/bob/profile", key="alice")).json()
         assert other["content"] == ""
         acting = {"Recordari-Agent": "support"}
         fact = {"content": "Refunds need a number", "scope": "agent"}
         await door.request("POST", "/v1/remember_fact", key="agent", json=fact, headers=acting)
         found = (await door.request("GET", "/v1/agents/support/profile", key="agent", headers=acting)).json()
-        assert found["content"] == "Other: Refunds need a number."
+        assert found["content"] == "Way of working: Refunds need a number."

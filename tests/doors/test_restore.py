@@ -61,7 +61,7 @@ async def furnished(memory: Memory) -> list[str]:
     agent = memory.bound(Identity(tenant_id=memory.identity.tenant_id))
     ana = agent.acting_as(user="ana", agent="helper", session="chat-1")
     bob = agent.acting_as(user="bob", agent="helper", session="chat-2")
-    for who, said in ((ana, "I keep two zebrafinches at home."), (bob, "I live in Quillfeather with two cats.")):
+    for who, said in ((ana, "I have two zebrafinches at home."), (bob, "I live in Quillfeather with two cats.")):
         await who.add_messages([NewMessage(role=MessageRole.USER, content=said, event_time=YESTERDAY)])
     await ana.remember_fact("Ana likes tea", event_time=YESTERDAY)
     await settled(memory)
@@ -93,7 +93,7 @@ async def test_a_restored_backup_forgets_again_and_nothing_brings_it_back(
             await again.import_export(old_export)
             await settled(again)
             assert await facts(again) == {"Ana likes tea"}
-            assert await messages(again) == {"I keep two zebrafinches at home."}, "only the fact was forgotten"
+            assert await messages(again) == {"I have two zebrafinches at home."}, "only the fact was forgotten"
             assert [user.user_id for user in await again.list_users()] == ["ana"]
 
 

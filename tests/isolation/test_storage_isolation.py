@@ -66,7 +66,7 @@ OPERATORS = {
 CARRIERS = {"db.pipeline.answers_of"}
 """What carries statements over a connection that `Database` has bound."""
 
-WITHOUT_ROWS = {"memory.storage.line_of", "tenants.storage.has_language"}
+WITHOUT_ROWS = {"memory.storage.line_of", "memory.storage.ask_line", "tenants.storage.has_language"}
 """Their answer is no row of a tenant (but a catalogue entry, or the id asked for), so that it may be the same for two."""
 
 BUILTINS: dict[Any, type] = {"bytes": bytes, "int": int}
@@ -183,7 +183,8 @@ class Arguments:
         if known and (kind is Any or isinstance(known[0], kind)):
             return known[0]
         if "after" in name or "since" in name:
-            return {datetime: datetime(2000, 1, 1, tzinfo=UTC), UUID: UUID(int=0), bytes: b"", str: "", int: 0}[kind]
+            first = datetime(2000, 1, 1, tzinfo=UTC)
+            return {datetime: first, date: first.date(), UUID: UUID(int=0), bytes: b"", str: "", int: 0}[kind]
         if name == "before" and kind is UUID:
             return UUID(int=2**128 - 1)
         ready: dict[Any, Any] = {
@@ -327,7 +328,7 @@ async def test_nothing_sent_at_once_reaches_another_tenants_rows(memory: Memory,
 
 async def test_nothing_asked_together_reaches_another_tenants_rows(memory: Memory, strangers: Memory) -> None:
     rows = await _rows_of(strangers)
-    arguments = Arguments(_known(rows), strangers.identity)
+    arguments = Arguments(_known(rows), strangers.identity.narrowed(session_id="their-session"))
     shown_to_them = set()
     for name, function in ASKED.items():
         hints = typing.get_type_hints(function)
@@ -336,7 +337,7 @@ async def test_nothing_asked_together_reaches_another_tenants_rows(memory: Memor
         await memory.resources.database.read_batch(strangers.identity, [theirs])
         await memory.resources.database.read_batch(memory.identity, [ours])
         shown_to_them |= {name} if _foreign(theirs.answer, given, rows) else set()
-        assert not _foreign(ours.answer, given, rows), name
+        assert name in WITHOUT_ROWS or not _foreign(ours.answer, given, rows), name
         async with memory.resources.database.transaction(memory.identity) as tx:
             behind_the_wall = await filtered_by(tx, strangers.identity).dicts(ours.query, **ours.parameters({}))
         assert name.rpartition(".")[0] in QUEUE or not _foreign(behind_the_wall, given, rows), name

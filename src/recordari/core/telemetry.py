@@ -10,6 +10,7 @@ import asyncio
 import functools
 import inspect
 import logging
+import os
 import re
 import sys
 import time
@@ -26,6 +27,7 @@ from recordari.errors import ConfigurationError, RecordariError
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
+    from prometheus_client.core import Metric
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,6 +39,8 @@ GaugeSource = Callable[[], Figures | Awaitable[Figures]]
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 MAX_LOGGED_CHARACTERS = 128
 TALLY_SECONDS = 1.0
+METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""Its files hold the metrics of several processes; prometheus_client reads this name from the environment."""
 
 request_id: ContextVar[str | None] = ContextVar("recordari_request_id", default=None)
 """The id of the current request; it is in each of its log lines."""
@@ -246,7 +250,7 @@ class Telemetry:
     """The metrics of one set of resources, in a registry of their own, and a tracer if tracing is on."""
 
     def __init__(self, *, tracing: bool = False) -> None:
-        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+        from prometheus_client import CollectorRegistry, Counter, Histogram
 
         self.registry = CollectorRegistry()
         counter = functools.partial(Counter, registry=self.registry)
@@ -261,8 +265,7 @@ class Telemetry:
             "recordari_request_seconds", "Time of a request by route template.", ("route",)
         )
         self._masked = counter("recordari_masked", "Personal data and secrets masked in writes, by type.", ("type",))
-        self._new_gauge = functools.partial(Gauge, labelnames=("state",), registry=self.registry)
-        self._sources: dict[str, tuple[Any, GaugeSource]] = {}
+        self._sources: dict[str, tuple[str, GaugeSource]] = {}
         self._tracer = _tracer() if tracing else None
 
     @contextmanager
@@ -308,25 +311,47 @@ class Telemetry:
 
     def watch(self, name: str, description: str, source: GaugeSource) -> None:
         """Show the figures by state of `source` (which may be async) as a gauge when metrics are read."""
-        gauge = self._sources[name][0] if name in self._sources else self._new_gauge(name, description)
-        self._sources[name] = (gauge, source)
+        self._sources[name] = (description, source)
 
     async def render(self) -> bytes:
-        from prometheus_client import generate_latest
+        """All metrics as text. Counters and times are those of all processes of this server, gauges of this one."""
+        from prometheus_client import CollectorRegistry, generate_latest
+        from prometheus_client.multiprocess import MultiProcessCollector
 
-        for name, (gauge, source) in self._sources.items():
-            gauge.clear()
-            try:
-                figures = source()
-                if inspect.isawaitable(figures):
-                    figures = await figures
-            except RecordariError as error:
-                # Leave out a gauge that cannot be read: the other metrics matter most at such a moment.
-                _log.warning("gauge_unreadable", gauge=name, error=error)
-                continue
-            for state, figure in figures.items():
-                gauge.labels(state).set(figure)
-        return generate_latest(self.registry)
+        registry = self.registry
+        if METRICS_FOLDER in os.environ:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        gauges = CollectorRegistry()
+        gauges.register(_Gauges([await self._gauge(name) for name in self._sources]))
+        return generate_latest(registry) + generate_latest(gauges)
+
+    async def _gauge(self, name: str) -> Metric:
+        from prometheus_client.core import GaugeMetricFamily
+
+        description, source = self._sources[name]
+        gauge = GaugeMetricFamily(name, description, labels=("state",))
+        try:
+            figures = source()
+            if inspect.isawaitable(figures):
+                figures = await figures
+        except RecordariError as error:
+            # Leave out a gauge that cannot be read: the other metrics matter most at such a moment.
+            _log.warning("gauge_unreadable", gauge=name, error=error)
+            return gauge
+        for state, figure in figures.items():
+            gauge.add_metric([state], figure)
+        return gauge
+
+
+class _Gauges:
+    """Gauges that were read just now."""
+
+    def __init__(self, gauges: list[Metric]) -> None:
+        self._gauges = gauges
+
+    def collect(self) -> list[Metric]:
+        return self._gauges
 
 
 class Measurable(Protocol):

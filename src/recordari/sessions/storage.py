@@ -157,16 +157,17 @@ async def add_rows(
     Returns the session after it and the topics with work. `Conflict` if the session is not as it was: nothing is written.
     """
     of_session = {"session_id": session.session_id, "owned_by": session.owned_by, "tokens": tokens, "now": now}
-    expected = {"root_id": session.root_id, "limit": limit, "owners": list({row.item.owned_by for row in rows})}
-    refs = {"source_refs": [row.item.source_ref for row in rows]}
+    expected = {"root_id": session.root_id, "limit": limit, "thread": session.thread}
+    owners = list({row.item.owned_by for row in rows})
     added = {"many": len(rows), "every": every, "topic": summary_topic}
 
     def following() -> Iterator[Part]:
+        yield queries.refuse_known, {"owners": owners, "source_refs": [row.item.source_ref for row in rows]}
         yield from memory_storage.parts_of(rows, topic=embed_topic, meaning=meaning)
         yield queries.save_added, {**of_session, **added}
 
-    _, _, *meant, ((messages, first, window_tokens, epoch, folds),) = await database.pipeline(
-        identity, queries.enter_open, {**of_session, **expected, **refs}, following, thread=session.thread
+    _, _, _, *meant, ((messages, first, window_tokens, epoch, folds),) = await database.pipeline(
+        identity, queries.enter_open, {**of_session, **expected}, following
     )
     topics = {topic if is_embedded else embed_topic for ((topic, is_embedded),) in meant}
     if messages // every != (messages - len(rows)) // every:

@@ -12,8 +12,8 @@ WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s AND s.status = '
 FOR UPDATE OF s
 
 -- name: enter_open
--- Locks a session that is as expected: open, not idle, with room in its window, and without these messages; else nothing of the
--- transaction is done.
+-- Locks a session that is as expected (open, not idle, with room in its window), then its thread: every writer takes the locks in
+-- this order. Nothing of the transaction is done if the session is not as expected.
 WITH entered AS MATERIALIZED (
     SELECT FROM sessions s
     WHERE s.tenant_id = %(tenant_id)s AND s.session_id = %(session_id)s AND s.owned_by = %(owned_by)s
@@ -21,11 +21,17 @@ WITH entered AS MATERIALIZED (
         AND s.window_tokens + %(tokens)s <= %(limit)s
     FOR UPDATE
 )
-SELECT CASE WHEN EXISTS (SELECT FROM entered) AND NOT EXISTS (
+SELECT CASE WHEN EXISTS (SELECT FROM entered)
+    THEN pg_advisory_xact_lock(thread_lock(%(tenant_id)s::uuid, %(thread)s::text)) IS NOT NULL
+    ELSE refuse('the session is not as expected') END
+
+-- name: refuse_known
+-- Nothing of the transaction is done if one of the messages is known. A statement after the lock: it sees what was written before.
+SELECT CASE WHEN EXISTS (
     SELECT FROM unnest(%(source_refs)s::text[]) AS g (source_ref) CROSS JOIN LATERAL (
         SELECT FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.owned_by = ANY(%(owners)s) AND i.kind = 'chat_message'
             AND i.source_ref = g.source_ref OFFSET 0) known)
-    THEN true ELSE refuse('the session is not as expected') END
+    THEN refuse('a message is known') ELSE true END
 
 -- name: save_added
 -- The window of a session after some messages, with an outbox entry when its summary is due.

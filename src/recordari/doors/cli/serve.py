@@ -19,9 +19,11 @@ from fastapi import FastAPI
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.checks import is_loopback
+from recordari.doors.cli.processes import MOST_PROCESSES, Descriptors, Processes, say_ready, stopping_with
 from recordari.doors.rest.app import create_app
 from recordari.doors.rest.gate import Gatekeeper
-from recordari.doors.rest.listener import Connection, Listener, most_connections
+from recordari.doors.rest.listener import ACCEPTS_AT_ONCE, Connection, Listener, most_connections
+from recordari.doors.rest.shared_counts import SharedCounts
 from recordari.doors.web.page import PageFiles
 from recordari.errors import ConfigurationError, InvalidInput, RecordariError
 from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, User, open_memory, read_settings
@@ -48,38 +50,87 @@ def serve(
     no_worker: Annotated[
         bool, typer.Option("--no-worker", help="Leave background work to `recordari worker`.")
     ] = False,
+    processes: Annotated[
+        int, typer.Option(min=1, max=MOST_PROCESSES, help="Server processes; background work has one of its own.")
+    ] = 1,
+    share: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Start the server: REST, MCP and background work in one process.
+    """Start the server: REST, MCP and background work in one process, or in several.
 
     Settings come from the environment or a `.env` file; `docs/reference/settings.md` lists all of them.
     """
     options: dict[str, Any] = {"host": host, "port": port, "worker": False if no_worker else None}
     settings = read_settings(quiet=False, **{name: value for name, value in options.items() if value is not None})
     with contextlib.suppress(asyncio.CancelledError):  # stopped before it had started
-        _run(_serve(settings))
+        if share is not None:
+            _run(_serve_share(settings, Descriptors.read(share)))
+        elif processes > 1:
+            _run(_serve_in_processes(settings, processes))
+        else:
+            _run(_serve(settings))
 
 
 async def _serve(settings: Settings) -> None:
-    task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    assert task is not None
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, task.cancel)
+    _cancel_at_signals()
     # The port first: a second server must fail before it makes a key or touches the database.
     with listening(settings) as listener:
         async with open_resources(settings) as resources:
             _print_key(await make_development_key(resources))
             code = await make_development_code(resources)
             app = create_app(settings, resources=resources, background=background_worker)
-            server = _Server(
-                _configuration(app),
-                gatekeeper=app.state.gatekeeper,
-                ready=lambda: _print_banner(settings, app, listener, code),
-            )
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, server.stop)
-            await server.serve(sockets=[listener])
-            if not server.started:
-                raise RecordariError("the server did not start; see the log above for the reason")
+            await _run_server(app, listener, ready=lambda: _print_banner(settings, app, listener, code))
+
+
+async def _serve_in_processes(settings: Settings, number: int) -> None:
+    """Hold the socket, the database and the background work for processes that serve."""
+    _cancel_at_signals()
+    with listening(settings) as listener:
+        async with open_resources(settings) as resources:
+            _print_key(await make_development_key(resources))
+            code = await make_development_code(resources)
+            processes = Processes(settings, listener, number)
+            async with background_worker(resources) if settings.worker else contextlib.nullcontext():
+                serving = asyncio.create_task(processes.run())
+                ready = asyncio.create_task(processes.all_ready.wait())
+                try:
+                    await asyncio.wait((serving, ready), return_when=asyncio.FIRST_COMPLETED)
+                    if processes.all_ready.is_set():
+                        _print_banner(settings, create_app(settings, resources=resources), listener, code)
+                    await serving
+                except* RecordariError as errors:
+                    raise errors.exceptions[0] from None
+                finally:
+                    for task in (serving, ready):
+                        task.cancel()
+                    await asyncio.gather(serving, ready, return_exceptions=True)
+
+
+async def _serve_share(settings: Settings, share: Descriptors) -> None:
+    """Serve as one of several processes."""
+    _cancel_at_signals()
+    with socket.socket(fileno=share.listener) as listener, stopping_with(share):
+        async with open_resources(settings) as resources:
+            app = create_app(settings, resources=resources, counts=SharedCounts(share.counts))
+            await _run_server(app, listener, ready=lambda: say_ready(share), accepts_at_once=1)  # others take the next
+
+
+def _cancel_at_signals() -> None:
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+
+
+async def _run_server(
+    app: FastAPI, listener: socket.socket, *, ready: Callable[[], None], accepts_at_once: int = ACCEPTS_AT_ONCE
+) -> None:
+    server = _Server(_configuration(app), gatekeeper=app.state.gatekeeper, ready=ready, accepts_at_once=accepts_at_once)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, server.stop)
+    await server.serve(sockets=[listener])
+    if not server.started:
+        raise RecordariError("the server did not start; see the log above for the reason")
 
 
 def _configuration(app: FastAPI) -> uvicorn.Config:
@@ -102,9 +153,12 @@ class _Server(uvicorn.Server):
     uvicorn's handlers would raise the signal again before the database is stopped.
     """
 
-    def __init__(self, config: uvicorn.Config, *, gatekeeper: Gatekeeper, ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, *, gatekeeper: Gatekeeper, ready: Callable[[], None], accepts_at_once: int
+    ) -> None:
         super().__init__(config)
         self._gatekeeper = gatekeeper
+        self._accepts_at_once = accepts_at_once
         self._ready = ready
 
     @contextlib.contextmanager
@@ -121,8 +175,11 @@ class _Server(uvicorn.Server):
         def make_connection() -> Connection:
             return Connection(self.config, self.server_state, state, gatekeeper=self._gatekeeper)
 
-        most = most_connections()
-        listeners = [Listener(one, make_connection, most=most, count=lambda: len(connections)) for one in sockets or ()]
+        most, at_once = most_connections(), self._accepts_at_once
+        listeners = [
+            Listener(one, make_connection, most=most, count=lambda: len(connections), at_once=at_once)
+            for one in sockets or ()
+        ]
         self.servers = listeners  # type: ignore[assignment]  # uvicorn only closes them
         self.started = True
         self._ready()
@@ -184,7 +241,7 @@ def _print_banner(settings: Settings, app: FastAPI, listener: socket.socket, cod
     if any(getattr(route, "path", None) == "/mcp" for route in app.routes):
         print_line(f"  MCP              {url}/mcp")
     print_line(f"  data             {'your PostgreSQL' if settings.database_url else settings.home}")
-    print_line(f"  background work  {'in this process' if settings.worker else 'left to `recordari worker`'}")
+    print_line(f"  background work  {'in this program' if settings.worker else 'left to `recordari worker`'}")
     if not is_loopback(host) and not set(settings.allowed_hosts) - {"127.0.0.1", "localhost", "[::1]"}:
         print_line("  host names       only local ones are answered; set RECORDARI_ALLOWED_HOSTS for others")
 

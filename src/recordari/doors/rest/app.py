@@ -24,6 +24,7 @@ from recordari.doors.rest.admission import Admission
 from recordari.doors.rest.gate import Gate, Gatekeeper, RequestContext
 from recordari.doors.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.doors.rest.limits import STREAMED, Admitted, Hosts, RateLimit, RequestBody, Timeout
+from recordari.doors.rest.shared_counts import SharedCounts
 from recordari.doors.web.page import PageFiles, page_routes
 from recordari.kit import problems
 from recordari.kit.problems import ProblemResponse
@@ -94,11 +95,12 @@ def create_app(
     resources: Resources | None = None,
     background: Background | None = None,
     admission: Admission | None = None,
+    counts: SharedCounts | None = None,
 ) -> FastAPI:
     """Make the REST application.
 
     It opens its own resources at start-up unless you pass some that you keep open. `background` (the worker) runs
-    beside it if `settings.worker` is set.
+    beside it if `settings.worker` is set. With `counts`, its rate limit holds over all processes that share them.
     """
     settings = settings or (resources.settings if resources is not None else load_settings())
     # A request uses a connection for a part of its time. With more places, tenants would wait for each other in the pool.
@@ -130,7 +132,7 @@ def create_app(
         version=version("recordari"),
         openapi_tags=TAGS,
         lifespan=lifespan,
-        middleware=_layers(settings, admission, gatekeeper),
+        middleware=_layers(settings, admission, gatekeeper, counts),
         # FastAPI's pages load scripts from other sites; the dashboard brings its own.
         docs_url=None,
         redoc_url=None,
@@ -205,8 +207,10 @@ def _type_errors(responses: dict[str, Any]) -> None:
             response["content"] = {ProblemResponse.media_type: content["application/json"]}
 
 
-def _layers(settings: Settings, admission: Admission, gatekeeper: Gatekeeper) -> list[Middleware]:
-    rate_limit = RateLimit(settings.rate_limit) if settings.rate_limit else None
+def _layers(
+    settings: Settings, admission: Admission, gatekeeper: Gatekeeper, counts: SharedCounts | None
+) -> list[Middleware]:
+    rate_limit = RateLimit(settings.rate_limit, shared=counts) if settings.rate_limit else None
     return [
         Middleware(RequestContext),
         Middleware(Timeout, seconds=settings.request_timeout),

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recordari.core.checks import check_json
 from recordari.doors.rest.admission import Admission
+from recordari.doors.rest.shared_counts import SharedCounts
 from recordari.errors import ConfigurationError, Forbidden, RateLimited, TimedOut, TooLarge
 from recordari.kit.rest import host_name
 
@@ -83,9 +84,9 @@ class Hosts:
 
 
 class RateLimit:
-    """Limits the requests of a key in a sliding window; each process counts for itself."""
+    """Limits the requests of a key in a sliding window, over all processes that share their counts."""
 
-    def __init__(self, rule: str) -> None:
+    def __init__(self, rule: str, *, shared: SharedCounts | None = None) -> None:
         from limits import parse
         from limits.aio.storage import MemoryStorage
         from limits.aio.strategies import SlidingWindowCounterRateLimiter
@@ -95,10 +96,15 @@ class RateLimit:
         except ValueError:
             raise ConfigurationError("RECORDARI_RATE_LIMIT must read like `100/second` or `6000/minute`") from None
         self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
+        self._shared = shared
 
     async def hit(self, key: str) -> None:
         """Count one request; raise `RateLimited` if it exceeds the limit."""
-        if not await self._limiter.hit(self._rule, key):
+        if self._shared is not None:
+            wait = self._shared.hit(key, most=self._rule.amount, seconds=self._rule.get_expiry())
+            if wait is not None:
+                raise RateLimited(retry_after=max(1.0, wait))
+        elif not await self._limiter.hit(self._rule, key):
             window = await self._limiter.get_window_stats(self._rule, key)
             raise RateLimited(retry_after=max(1.0, window.reset_time - time.time()))
 

@@ -160,12 +160,14 @@ class Listener:
         *,
         most: int,
         count: Callable[[], int],
+        at_once: int = ACCEPTS_AT_ONCE,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket = listening
         self._make_protocol = make_protocol
         self._most = most
         self._count = count
+        self._at_once = at_once
         self._arriving: set[asyncio.Task[object]] = set()
         self._resuming: asyncio.TimerHandle | None = None
         listening.setblocking(False)
@@ -190,7 +192,7 @@ class Listener:
         self._resuming = self._loop.call_later(RETRY_SECONDS, self._resume)
 
     def _accept(self) -> None:
-        for _ in range(ACCEPTS_AT_ONCE):
+        for _ in range(self._at_once):
             if self._count() + len(self._arriving) >= self._most:
                 self._pause("too_many_connections")
                 return
