@@ -183,14 +183,14 @@ def compare(sets: Mapping[str, Sequence[Answered]], console: Console) -> None:
     everything = fit_sets(sets)
     drawn = Table(title="AUC: right answers above wrong ones")
     titles = (
-        "answers",
+        "questions",
         "right",
         "unanswerable",
         "fit alone",
         "without the set",
-        "answerable",
+        "… as asked",
+        "… answerable",
         "as shipped",
-        "answerable",
     )
     for column in ("", *titles):
         drawn.add_column(column, justify="right" if column else "left")

@@ -30,7 +30,7 @@ from recordari.recall.process_cache import MOST_ITEMS, SnapshotCache
 from recordari.recall.request import Arm, Passage, RecallAnswer, RecallRequest, check_request
 from recordari.recall.results import (
     TRACED,
-    Result,
+    SearchResult,
     read_passages,
     recalled_item,
     traced_items,
@@ -188,7 +188,7 @@ class _Recall:
 
     async def _find_best(
         self, question: Question, search: Search, lexical: LexicalHits | None, view: TenantView
-    ) -> tuple[Result, Folded]:
+    ) -> tuple[SearchResult, Folded]:
         """The best candidates without repetitions; ranks more of them if most say the same."""
         collection = view.collection(question.terms)
         for limit in (self._enough(search), MOST_RANKED):
@@ -248,7 +248,7 @@ class _Recall:
 
     async def _in_snapshot(
         self, question: Question, search: Search, collection: Collection, limit: int
-    ) -> Result | None:
+    ) -> SearchResult | None:
         """The best of a memory with a snapshot in the process; None if there is none."""
         request = self.request
         filters = (request.since, request.until, request.source_id, request.include_superseded or None)
@@ -282,7 +282,7 @@ class _Recall:
             best = with_ranks(best, hits)
         rows = [snapshot.items[item.row] for item in best]
         items = {row.candidate.item_id: row.item for row in rows}
-        return Result(
+        return SearchResult(
             best=best,
             items=items,
             links=[(row.candidate.item_id, source) for row in rows for source in row.sources] if is_fresh else None,
@@ -295,7 +295,7 @@ class _Recall:
 
     async def _in_database(
         self, question: Question, search: Search, lexical: LexicalHits | None, collection: Collection, limit: int
-    ) -> Result:
+    ) -> SearchResult:
         """The best that the indexes of the database find."""
         if lexical is None:
             lexical = await storage.find_early(self.resources.database, self.identity, search)
@@ -307,7 +307,7 @@ class _Recall:
         items = memory_storage.ask_items([item.candidate.item_id for item in best])
         waiting = outbox.ask_waiting(INDEX_TOPICS)
         await self.resources.database.read_batch(self.identity, [items, waiting])
-        return Result(
+        return SearchResult(
             best=best,
             items=items.answer,
             waiting=waiting.answer,
@@ -457,7 +457,7 @@ class _Recall:
     def _trace(
         self,
         ordered: Sequence[Ranked],
-        result: Result,
+        result: SearchResult,
         question: Question,
         search: Search,
         merged: Folded,

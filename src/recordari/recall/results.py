@@ -24,7 +24,7 @@ TRACED = 60  # items shown in a trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class SearchResult:
     """The best candidates with their items."""
 
     best: Sequence[Ranked]
@@ -45,8 +45,8 @@ Rank = Callable[[Columns, SearchHits, int], list[Ranked]]
 
 
 async def with_passages(
-    resources: Resources, identity: Identity, search: Search, result: Result, rank: Rank, *, limit: int
-) -> Result:
+    resources: Resources, identity: Identity, search: Search, result: SearchResult, rank: Rank, *, limit: int
+) -> SearchResult:
     """The result with each long text at the score of its best passage; `rank` scores them as the result was scored."""
     async with resources.database.transaction(identity) as tx:
         found = await passage_storage.find_passages(tx, search)
@@ -76,7 +76,7 @@ async def read_passages(resources: Resources, identity: Identity, best: Sequence
     return await passage_storage.passage_texts(resources.database, identity, places) if places else {}
 
 
-def recalled_item(ranked: Ranked, result: Result, merged: Folded, passage: Passage | None) -> RecalledItem:
+def recalled_item(ranked: Ranked, result: SearchResult, merged: Folded, passage: Passage | None) -> RecalledItem:
     item = result.items[ranked.candidate.item_id]
     return RecalledItem(
         id=item.item_id,
