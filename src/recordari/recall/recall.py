@@ -39,7 +39,16 @@ from recordari.recall.results import (
 from recordari.recall.rules.arms import find_rows
 from recordari.recall.rules.candidates import Columns, SearchHits, arm_counts, search_hits
 from recordari.recall.rules.confidence import Signs, confidence_of, hint_for, signs_of
-from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Folded, Question, Ranked, folded, ranked, with_ranks
+from recordari.recall.rules.ranking import (
+    UNRELATED_SIMILARITY,
+    Folded,
+    Question,
+    Ranked,
+    folded,
+    newer_first,
+    ranked,
+    with_ranks,
+)
 from recordari.recall.rules.reranking import RERANKED, blended, passage
 from recordari.recall.rules.sources import HISTORY_KINDS, Archive, RecallSettings, left_out, searched
 from recordari.recall.rules.steps import is_bridging
@@ -197,6 +206,10 @@ class _Recall:
             if view.has_passages:
                 rank = partial(self._ranked, question, search, collection, repeat=0.0)
                 result = await with_passages(self.resources, self.identity, search, result, rank, limit=limit)
+            if question.asks_for_now and view.distinct_items < view.items:
+                ids = [item.candidate.item_id for item in result.best]
+                outdated = await storage.outdated_among(self.resources.database, self.identity, ids)
+                result = replace(result, best=newer_first(result.best, outdated))
             self._mark("rank")
             links = result.links if result.links is not None else await self._links(result.items)
             merged = folded(result.best, result.items, links)
@@ -468,7 +481,7 @@ class _Recall:
             "terms_too_common": sorted(set(question.terms) - search.terms.keys()),
             "entities": list(search.entity_keys),
             "interval": written_interval(question.interval),
-            "asks_for_now": question.wording.present if question.interval is None else 0.0,
+            "asks_for_now": question.asks_for_now,
             "scopes": {scope: self.weights[scope] for scope in sorted(self.scopes)},
             "scopes_left_out": left_out(self.identity, self.request.scope, self.scopes, self.weights),
             "filters": filters_of(self.request),

@@ -444,3 +444,9 @@ async def links_among(database: Database, identity: Identity, item_ids: Sequence
     """Pairs of a fact and the turn that it was taken from."""
     rows = await database.execute(identity, queries.links_among, item_ids=list(item_ids))
     return [(fact, turn) for fact, turn in rows]
+
+
+async def outdated_among(database: Database, identity: Identity, item_ids: Sequence[UUID]) -> list[tuple[UUID, UUID]]:
+    """Pairs of an item whose fact has ended, and an item that says what holds instead."""
+    rows = await database.execute(identity, queries.outdated_among, item_ids=list(item_ids))
+    return [(outdated, newer) for outdated, newer in rows]

@@ -293,6 +293,16 @@ WHERE tenant_id = %(tenant_id)s AND owner_class = ANY(ARRAY[
             SELECT root_id FROM sessions
             WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s)))
 
+-- name: outdated_among
+-- Pairs of these items: a fact of the first has ended, and the second is the fact that ended it, or what that was taken from.
+SELECT DISTINCT o.source_item_id, n.item_id FROM evidence o
+JOIN items f ON f.tenant_id = o.tenant_id AND f.item_id = o.item_id AND f.kind = 'fact' AND f.superseded_by IS NOT NULL
+CROSS JOIN LATERAL (
+    SELECT f.superseded_by AS item_id
+    UNION ALL SELECT s.source_item_id FROM evidence s WHERE s.tenant_id = o.tenant_id AND s.item_id = f.superseded_by) n
+WHERE o.tenant_id = %(tenant_id)s AND o.source_item_id = ANY(%(item_ids)s) AND n.item_id = ANY(%(item_ids)s)
+    AND n.item_id <> o.source_item_id
+
 -- name: links_among
 -- The pairs of these items of which the first was taken from the second.
 SELECT item_id, source_item_id FROM evidence

@@ -77,6 +77,11 @@ class Question:
     calibration: tuple[float, float] | None
     """Mean and deviation of the similarity of unrelated texts for the model in use."""
 
+    @property
+    def asks_for_now(self) -> float:
+        """How clearly it asks for the present."""
+        return self.wording.present if self.interval is None else 0.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
@@ -174,7 +179,7 @@ def features_of(
         after=place[columns.after[hits]],
         moments=columns.moments[hits],
         is_turn=~columns.is_alone[hits],
-        present=question.wording.present if question.interval is None else 0.0,
+        present=question.asks_for_now,
         priors={name: values[hits] for name, values in _priors(question, columns, results, weights).items()},
     )
 
@@ -351,6 +356,20 @@ def spread_over_sessions(features: Features, scores: Floats, penalty: float, lim
         heapq.heappop(heap)
         order.append((hit, score))
         chosen[threads[hit]] = now + 1
+    return order
+
+
+def newer_first(best: Sequence[Ranked], outdated: Sequence[tuple[UUID, UUID]]) -> list[Ranked]:
+    """The same order, but what ended a fact is directly above its text; `outdated`: pairs of such a text and what ended it."""
+    order = list(best)
+    for older, newer in outdated:
+        places = {item.candidate.item_id: place for place, item in enumerate(order)}
+        above, below = places.get(older), places.get(newer)
+        if above is not None and below is not None and above < below:
+            raised = order.pop(below)
+            more = round(order[above].score - raised.score, 4)
+            parts = {**raised.parts, "successor": more} if raised.parts else raised.parts
+            order.insert(above, replace(raised, score=order[above].score, parts=parts))
     return order
 
 
