@@ -17,7 +17,7 @@ from recordari.knowledge.rules.chunks import fused, parts_of
 from recordari.knowledge.sources import require_source
 from recordari.recall.accesses import AccessCounts
 from recordari.recall.recall import find
-from recordari.recall.request import AGENT_TOP_K, Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
+from recordari.recall.request import MAX_TOP_K, Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
 from recordari.recall.rules.confidence import hint_for
 
 PARTS_AT_ONCE = 4
@@ -69,7 +69,7 @@ async def _find_by_parts(
     resources: Resources, identity: Identity, request: RecallRequest, parts: Sequence[str]
 ) -> RecallAnswer:
     """Search for each part of a long question and join the answers; only the items shown count as used."""
-    wide = [replace(request, query=part, top_k=AGENT_TOP_K, enable_rerank=False, counts_as_use=False) for part in parts]
+    wide = [replace(request, query=part, top_k=MAX_TOP_K, enable_rerank=False, counts_as_use=False) for part in parts]
     answers: list[RecallAnswer] = []
     for start in range(0, len(wide), PARTS_AT_ONCE):
         batch = wide[start : start + PARTS_AT_ONCE]

@@ -352,7 +352,7 @@ class _Recall:
         *,
         repeat: float | None = None,
     ) -> list[Ranked]:
-        weights = weights_of(self.request.arms)
+        weights = weights_of(self.request.arms, documents=self.request.source_kinds == (Kind.DOCUMENT_CHUNK,))
         return ranked(
             question,
             columns,

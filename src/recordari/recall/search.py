@@ -80,9 +80,13 @@ def exact_below(items: int, *, indexed_from: int) -> int | None:
     return max(MOST_EXACT, items // 25) if items >= indexed_from / 2 else None
 
 
+OF_CONVERSATIONS = ("speaker", "own_words", "question", "dated", "disclosure", "following", "newer")
+"""Weights of what people say to each other; a document says it once, to everybody."""
+
+
 @lru_cache(maxsize=128)
-def weights_of(arms: frozenset[Arm]) -> Weights:
-    """The ranker's weights without those of arms that are switched off."""
+def weights_of(arms: frozenset[Arm], *, documents: bool = False) -> Weights:
+    """The ranker's weights without those of arms that are switched off; of documents without those of conversations."""
     parts = {
         Arm.LATE: ("late",),
         Arm.SESSION: ("session", "following", "previous_words", "previous_late", "repeat"),
@@ -91,6 +95,8 @@ def weights_of(arms: frozenset[Arm]) -> Weights:
         Arm.WORDING: ("speaker", "own_words", "question", "dated", "disclosure"),
     }
     off: dict[str, Any] = {name: 0.0 for arm, names in parts.items() if arm not in arms for name in names}
+    if documents:
+        off |= dict.fromkeys(OF_CONVERSATIONS, 0.0)
     return replace(Weights(), **off)
 
 

@@ -23,6 +23,8 @@ from recordari.recall.rules.arms import ArmHits, marked, within
 from recordari.recall.rules.candidates import Candidate, Columns, Floats, Ids, Mask, SearchHits, Tokens
 from recordari.recall.rules.temporal.times import Interval
 
+FITS = 0.5  # another document fits from this share of a score on
+
 # Mean and deviation of the cosine similarity between a question and an unrelated text, per model.
 UNRELATED_SIMILARITY: Mapping[str, tuple[float, float]] = {
     "e5-small-v2": (0.785, 0.027),
@@ -440,7 +442,29 @@ def folded(best: Sequence[Ranked], items: Mapping[UUID, Item], links: Sequence[t
         if item_id != first:
             answer.same_as.setdefault(first, []).append(item_id)
             (answer.duplicates if shown == item_id else answer.facts).append(item_id)
+    if any(item.kind == Kind.DOCUMENT_CHUNK for item in items.values()):
+        answer.kept = _few_of_one_document(answer.kept, items)
     return answer
+
+
+def _few_of_one_document(kept: Sequence[Ranked], items: Mapping[UUID, Item]) -> list[Ranked]:
+    """The same with at most two chunks of one document in five, unless nothing else fits half as well."""
+    rest, order = list(kept), list[Ranked]()
+    while rest:
+        last = [item.candidate.thread for item in order[-4:]]
+        enough = FITS * rest[0].score if rest[0].score > 0 else rest[0].score
+        chosen = next(
+            (
+                item
+                for item in rest
+                if item.score >= enough
+                and (items[item.candidate.item_id].kind != Kind.DOCUMENT_CHUNK or last.count(item.candidate.thread) < 2)
+            ),
+            rest[0],
+        )
+        rest.remove(chosen)
+        order.append(chosen)
+    return order
 
 
 def _shown_as(
