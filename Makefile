@@ -5,6 +5,8 @@
 ## DATA=…             folder of data sets, for the benchmarks that need one
 ## MINUTES=2          how long `make fuzz` lasts
 ## KILLS=200 SEED=1   how often `make faults` kills, and the seed that draws what and when
+## BASE=…             the image that `make image` builds on (python:3.12-slim-bookworm unless set)
+## TAG=v…            the tag that `make release-check` looks at
 ## REQUESTS=100000    how many requests `make isolation` sends, drawn by SEED
 
 SHELL := /bin/bash
@@ -20,7 +22,11 @@ WORKERS ?= 2
 ARGS ?=
 DATA ?=
 APART := .venv-integrations
+RELEASE := .venv-release
+TAG ?=
+BASE ?=
 FRAMEWORKS := langgraph openai-agents anthropic pydantic-ai google-adk llama-index agent-framework mem0
+HOSTS := .hosts
 PAGE := src/recordari/doors/web/static/index.html
 PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -type f -print)
 INSTALLED := pyproject.toml $(wildcard requirements/*.txt)
@@ -69,6 +75,22 @@ test-integrations: $(FRAMEWORKS:%=test-%) ## Test every adapter against its fram
 $(FRAMEWORKS:%=test-%): test-%: $(APART)/%/.installed
 	@tests/setup-system
 	@$(APART)/$*/bin/python -m pytest -W default tests/integrations/$(subst -,_,$*) $(ARGS) # their warnings are theirs
+
+.PHONY: test-pooler
+test-pooler: $(VENV)/.installed-dev ## Run the acceptance tests through pgbouncer in transaction mode
+	@tests/setup-system
+	@RECORDARI_TEST_POOLER=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope tests/acceptance $(ARGS)
+
+.PHONY: test-hosts
+test-hosts: $(VENV)/.installed-dev ## Run the real coding agents from npm against an imitation of their models
+	@mkdir -p $(HOSTS) && npm install --prefix $(HOSTS) --no-audit --no-fund --silent @anthropic-ai/claude-code @openai/codex \
+	    @google/gemini-cli opencode-ai
+	@RECORDARI_TEST_HOSTS="$(CURDIR)/$(HOSTS)" $(BIN)/python -m pytest -s tests/hosts/test_programs.py $(ARGS)
+
+.PHONY: test-typescript
+test-typescript: $(VENV)/.installed-dev ## Test the TypeScript client and its adapters against a real server
+	@cd clients/typescript && npm ci --silent --no-progress && npm run --silent build
+	@RECORDARI_TEST_TYPESCRIPT=1 $(BIN)/python -m pytest -s tests/clients/test_typescript.py $(ARGS)
 
 .PHONY: check
 check: $(VENV)/.installed-dev ## Lint, check formatting, types and the direction of imports
@@ -124,6 +146,15 @@ plots: $(VENV)/.installed-dev ## Draw the pictures of the docs again
 	@$(BIN)/python bench/decay_plot.py docs/images/decay.svg
 	@$(BIN)/python bench/posterior.py --plot docs/images/posterior.svg
 
+.PHONY: screenshots
+screenshots: $(VENV)/.installed-dev web ## Take the pictures of the dashboard again (ARGS=names of pages)
+	@tests/setup-system
+	@$(BIN)/python -m tools.screenshots $(ARGS)
+
+.PHONY: bench-dashboard
+bench-dashboard: $(VENV)/.installed-dev web ## Measure every page of the dashboard with a million memories
+	@$(BIN)/python bench/dashboard.py $(ARGS)
+
 .PHONY: overload
 overload: $(VENV)/.installed-dev ## A flood of one tenant, 500 listeners, stalled connections, no file descriptors
 	@$(BIN)/python bench/overload.py $(ARGS)
@@ -154,6 +185,33 @@ faults: $(VENV)/.installed-dev ## Kill server, worker and database 200 times und
 isolation: $(VENV)/.installed-dev ## Attack the walls between tenants and users with 100,000 random requests (REQUESTS, SEED)
 	@$(BIN)/python bench/isolation.py --requests $(or $(REQUESTS),100000) --seed $(or $(SEED),1) $(ARGS)
 
+.PHONY: dist
+dist: $(BIN)/python $(RELEASE)/.installed web ## Build wheel and sdist into dist/, twice, and compare them byte for byte
+	@$(RELEASE)/bin/python -m tools.release build
+
+.PHONY: test-dist
+test-dist: dist ## Install the wheel into an empty environment and use it as the README says; write its list of parts (PYTHON)
+	@$(RELEASE)/bin/python -m tools.release try $(or $(PYTHON),$(RELEASE)/bin/python)
+
+.PHONY: image
+image: dist $(VENV)/.installed-dev ## Build both images with buildah (BASE=an image with Python and venv)
+	@$(BIN)/python -m tools.image prepare
+	@$(BIN)/python -m tools.image build $(BASE)
+
+.PHONY: test-image
+test-image: dist $(VENV)/.installed-dev ## Build both images on Debian's packages, and use, kill and restart them (as root)
+	@command -v buildah debootstrap >/dev/null || apt-get install -y -qq --no-install-recommends buildah debootstrap
+	@$(BIN)/python -m tools.image prepare
+	@$(BIN)/python -m tools.image try
+
+.PHONY: test-manifests
+test-manifests: $(RELEASE)/.installed ## Validate the Kubernetes files against Kubernetes' own schemas
+	@$(RELEASE)/bin/python -m tools.image manifests
+
+.PHONY: release-check
+release-check: $(RELEASE)/.installed ## Check that version, tag, changelog and metadata allow a release (TAG=v1.2.3)
+	@$(RELEASE)/bin/python -m tools.release check '$(TAG)'
+
 .PHONY: pins
 pins: ## Pin afresh what the development install pulls (requirements/dev.txt)
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
@@ -165,7 +223,7 @@ pins: ## Pin afresh what the development install pulls (requirements/dev.txt)
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build products; never data
-	@rm -rf $(VENV) $(APART) web/node_modules $(dir $(PAGE)) build dist site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	@rm -rf $(VENV) $(APART) $(RELEASE) $(HOSTS) web/node_modules clients/typescript/node_modules clients/typescript/dist $(dir $(PAGE)) build dist site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 	    .schemathesis
 	@find src tests bench tools examples -type d -name __pycache__ -prune -exec rm -rf {} +
 
@@ -199,6 +257,11 @@ $(VENV)/.installed-dev: $(INSTALLED) | $(BIN)/python
 
 $(VENV)/.installed-site: $(VENV)/.installed-dev
 	@$(PIP) install --quiet --constraint $(PINS) --editable '.[site]'
+	@touch $@
+
+$(RELEASE)/.installed: requirements/release.txt
+	@[ -x $(@D)/bin/python ] || { $(call make_venv,$(@D)); }
+	@$(@D)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --requirement requirements/release.txt
 	@touch $@
 
 # One environment for each framework: some pin what the others, or we, need newer. mem0 is not an extra of ours: its

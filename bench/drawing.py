@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
@@ -24,14 +24,29 @@ NAMES = {
     *("agent_type", "task_type"),
 }
 """Fields that are ids, beside those that end in `_id`."""
+PLACES = {"namespace", "scope", "owner"}
+"""Fields without which an id is not found."""
+ALIASES = {"id": "item_id", "memory_id": "item_id", "result_key": "payload_key", "target_id": "choice_id"}
+"""Other names of the same thing."""
 SHARED_SCOPES = {"agent", "tenant"}
 OPTIONAL_SHARE = 0.3
 ODD = ("", " ", "'; DROP TABLE items; --", "%", "..", "a" * 300, "\u202e", "null", "-1", "{}", "😀", "٣")
 MOMENTS = ("2026-03-02T09:00:00Z", "2031-01-01T00:00:00+02:00", "1970-01-01T00:00:00Z")
 
 
+def is_name(field_name: str) -> bool:
+    """Whether a field of that name holds an id."""
+    return field_name in NAMES or field_name.endswith(("_id", "_key"))
+
+
 class Names(Protocol):
     """The one who sends: whose ids and words are used."""
+
+    def a_value(self, draw: random.Random, name: str) -> Any:
+        """What this field should hold, or None if anything will do."""
+
+    def wants(self, name: str) -> bool:
+        """Whether this field should be there although it may be left out."""
 
     def an_id(self, draw: random.Random, noun: str, *, is_uuid: bool) -> str: ...
 
@@ -49,6 +64,8 @@ class Request:
     body: str | None = None
     is_shared: bool = False
     """Whether what it writes is meant for all users of the tenant."""
+    names: dict[str, Any] = field(default_factory=dict)
+    """The ids in it by field, and where they are."""
 
     @property
     def reads_only(self) -> bool:
@@ -72,6 +89,7 @@ class Request:
             headers={name: new(value) for name, value in self.headers.items()},
             body=None if self.body is None else new(self.body),
             is_shared=self.is_shared,
+            names=json.loads(new(json.dumps(self.names))),
         )
 
 
@@ -89,14 +107,31 @@ class Operation:
     streams: bool = False
     tool: str | None = None
     """The tool of an MCP server that is called at the path."""
+    address: str | None = None
+    """The address of a resource that is read at the path, or the template of such addresses."""
 
     @property
     def reads_only(self) -> bool:
         return self.method in READS
 
     @property
-    def has_ids(self) -> bool:
-        return "{" in self.path
+    def needs(self) -> frozenset[str]:
+        """The ids that it cannot do without, by their first names."""
+        schema = self.schema
+        while "$ref" in schema:
+            schema = self.definitions[schema["$ref"].rpartition("/")[2]]
+        parts = re.findall(r"{(\w+)}", self.address or "")
+        fields = [one["name"] for one in self.parameters if one.get("required") and one["in"] != "header"]
+        needed = {*parts, *fields, *schema.get("required", ())}
+        in_path = {one["name"] for one in self.parameters if one["in"] == "path"}
+        names = {one for one in needed if is_name(one.removesuffix("s")) or one in in_path or one == "namespace"}
+        names = {one.removesuffix("s") if one.endswith("_ids") else one for one in names}
+        return frozenset(self.renamed.get(one, ALIASES.get(one, one)) for one in names)
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """Fields that mean something else here than elsewhere: the key of a tool output is that of its payload."""
+        return {"key": "payload_key"} if "tool_output" in self.name else {}
 
 
 def operations_of(document: dict[str, Any]) -> Iterator[Operation]:
@@ -117,6 +152,15 @@ def operations_of(document: dict[str, Any]) -> Iterator[Operation]:
             )
 
 
+def named_in(operations: Iterable[Operation], method: str, path: str) -> dict[str, Any]:
+    """The ids in the path of a request, by the fields that the operation has for them."""
+    for operation in operations:
+        pattern = re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", operation.path)
+        if operation.method == method and (found := re.fullmatch(pattern, path.partition("?")[0])):
+            return {ALIASES.get(name, name): unquote(value) for name, value in found.groupdict().items()}
+    return {}
+
+
 def tools_of(path: str, listed: dict[str, Any]) -> Iterator[Operation]:
     """Every tool that an MCP server lists."""
     for tool in listed["tools"]:
@@ -133,6 +177,13 @@ def tools_of(path: str, listed: dict[str, Any]) -> Iterator[Operation]:
         )
 
 
+def resources_of(path: str, listed: dict[str, Any]) -> Iterator[Operation]:
+    """Every resource, and every template of one, that an MCP server lists."""
+    for resource in (*listed.get("resources", ()), *listed.get("resourceTemplates", ())):
+        address = resource.get("uri") or resource["uriTemplate"]
+        yield Operation(name=f"{path}:{address}", method="POST", path=path, media_type=JSON, address=address)
+
+
 class Drawing:
     """Draws requests of one sender."""
 
@@ -141,11 +192,13 @@ class Drawing:
         self._names = names
         self._is_shared = False
         self._definitions: dict[str, Any] = {}
+        self._named: dict[str, Any] = {}
 
     def request(self, operation: Operation, headers: Mapping[str, str], *, is_shared: bool) -> Request:
         """A request for an operation: every required field, some of the others."""
         self._definitions = operation.definitions
         self._is_shared = is_shared
+        self._named = {}
         body = None
         if operation.media_type is not None:
             if operation.media_type == JSON and self._draw.random() < 0.3 and self._takes_scope(operation.schema):
@@ -158,6 +211,7 @@ class Drawing:
             if place == "header" or (not is_required and self._draw.random() > OPTIONAL_SHARE):
                 continue
             value = self.value(parameter.get("schema", {}), name)
+            self._note(name, value, in_path=place == "path")
             for one in value if isinstance(value, list) else [value]:
                 text = quote(one if isinstance(one, str) else json.dumps(one), safe="")
                 if place == "path":
@@ -175,7 +229,12 @@ class Drawing:
             headers=sent,
             body=body,
             is_shared=self._is_shared,
+            names=self._named,
         )
+
+    def _note(self, name: str, value: Any, *, in_path: bool = False) -> None:
+        if is_name(name) or in_path or name in PLACES:
+            self._named[ALIASES.get(name, name)] = value
 
     def _takes_scope(self, schema: dict[str, Any]) -> bool:
         return '"scope"' in json.dumps(self._resolved(schema))
@@ -184,13 +243,24 @@ class Drawing:
         if operation.media_type == BYTES:
             return self._names.a_text(self._draw, is_shared=self._is_shared)
         if operation.media_type == NDJSON:
-            line = {"content": self._names.a_text(self._draw, is_shared=self._is_shared), "kind": "fact"}
-            return json.dumps(line) + "\n"
+            return self._lines(operation)
+        if operation.address is not None:
+            uri = re.sub(
+                r"{(\w+)}", lambda part: self._names.an_id(self._draw, part[1], is_uuid=True), operation.address
+            )
+            return _call("resources/read", {"uri": uri})
         drawn = self.value(operation.schema, "")
+        for name, value in drawn.items() if isinstance(drawn, dict) else ():
+            self._note(name, value)
         if operation.tool is not None:
-            called = {"name": operation.tool.removeprefix("!"), "arguments": drawn}
-            return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": called})
+            return _call("tools/call", {"name": operation.tool.removeprefix("!"), "arguments": drawn})
         return json.dumps(drawn)
+
+    def _lines(self, operation: Operation) -> str:
+        """Lines of JSON: what the schema says, or an export if it says nothing."""
+        if not self._resolved(operation.schema).get("properties"):
+            return str(self._names.a_value(self._draw, "export") or self._text())
+        return "".join(json.dumps(self.value(operation.schema, "")) + "\n" for _ in range(self._draw.randint(1, 2)))
 
     def _resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
         while "$ref" in schema:
@@ -208,6 +278,9 @@ class Drawing:
             return self.value(schema["allOf"][0], name)
         if "const" in schema:
             return schema["const"]
+        given = self._names.a_value(self._draw, name) if name else None
+        if given is not None and _fits(given, schema):
+            return given
         if "enum" in schema:
             return self._chosen(schema["enum"], name)
         match schema.get("type"):
@@ -241,6 +314,11 @@ class Drawing:
 
     def _object(self, schema: dict[str, Any], name: str) -> dict[str, Any]:
         properties = schema.get("properties", {})
+        if "enum" in (keys := self._resolved(schema.get("propertyNames", {}))):
+            chosen = self._draw.sample(keys["enum"], self._draw.randint(0, 2))
+            return {key: self.value(schema.get("additionalProperties", {}), "") for key in chosen}
+        if not properties and schema.get("additionalProperties") is False:
+            return {}
         if not properties:
             return {self._draw.choice(["of", "at", name or "x"]): self._text() for _ in range(self._draw.randint(0, 2))}
         required = set(schema.get("required", ()))
@@ -249,7 +327,7 @@ class Drawing:
         return {
             key: self.value(value, key)
             for key, value in properties.items()
-            if key in required or self._draw.random() < OPTIONAL_SHARE
+            if key in required or self._draw.random() < (0.7 if self._names.wants(key) else OPTIONAL_SHARE)
         }
 
     def _string(self, schema: dict[str, Any], name: str) -> str:
@@ -272,3 +350,13 @@ class Drawing:
 
     def _text(self) -> str:
         return self._names.a_text(self._draw, is_shared=self._is_shared)
+
+
+def _fits(value: Any, schema: dict[str, Any]) -> bool:
+    """Whether a value is of the type of a schema, as far as it says one."""
+    kinds = {"string": str, "array": list, "object": dict, "integer": int}
+    return isinstance(value, kinds.get(schema.get("type", ""), object))
+
+
+def _call(method: str, parameters: dict[str, Any]) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters})

@@ -89,9 +89,13 @@ async def run(arguments: argparse.Namespace) -> None:
         Path(home).chmod(0o755)  # the account that runs PostgreSQL enters it
         settings = Settings(home=Path(home), embedding_profile=arguments.profile)
         async with open_resources(settings) as resources, background_worker(resources):
-            for store in list(longmemeval(arguments.data))[: arguments.stores]:
+            asked = found = 0
+            for number, store in enumerate(list(longmemeval(arguments.data))[: arguments.stores], start=1):
                 memory = await keep(resources, store)
-                table.add_row(*await measured(memory, store, arguments.days, arguments.every))
+                row = await measured(memory, store, arguments.days, arguments.every)
+                table.add_row(*row)
+                asked, found = asked + int(row[3]), found + int(row[4])
+                console.print(f"{number}: {row[-1]} a recall; so far {found} of {asked} messages are found")
     console.print(table)
 
 

@@ -19,10 +19,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import re
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -36,10 +38,22 @@ from typing import Any
 
 import httpx2
 
-from drawing import STREAM, Drawing, Operation, Request, operations_of, tools_of
+from drawing import (
+    ALIASES,
+    PLACES,
+    STREAM,
+    Drawing,
+    Operation,
+    Request,
+    is_name,
+    named_in,
+    operations_of,
+    resources_of,
+    tools_of,
+)
 from recordari.config import Settings
 from recordari.doors.mcp.profiles import PROFILES
-from senders import AGENTS, COMMON, UUIDS, Sender, a_nonce, belongings, lookalike, make_senders, readings
+from senders import AGENTS, COMMON, SHOP, UUIDS, Sender, a_nonce, belongings, lookalike, make_senders, readings
 
 SILENT = "sam"
 ACTING = ("Recordari-Agent", "Recordari-Session", "Recordari-Run")
@@ -56,6 +70,10 @@ WHOLE_TENANT = {
 }
 """What an administrator rightly does to all users of the tenant: left to the tenant that has nothing to lose."""
 MORE_TRIES = 2
+MOST_REFUSALS = 4
+"""Of one operation to one sender, before it is seldom asked again."""
+MOST_EXPORTED = 100_000
+"""Characters of an export that is sent to be imported."""
 SHOWN = 10
 """Findings of each sort that are printed whole."""
 
@@ -68,6 +86,11 @@ class Answer:
     @property
     def is_success(self) -> bool:
         return 200 <= self.status < 300
+
+    @property
+    def is_done(self) -> bool:
+        """Whether what was asked for was done; the answer to a tool or a resource says so in its text."""
+        return self.is_success and '"isError":true' not in self.text and '"error":{"code":' not in self.text
 
     @property
     def is_fault(self) -> bool:
@@ -91,6 +114,7 @@ class Findings:
     statuses: Counter[int] = field(default_factory=Counter)
     asked: Counter[str] = field(default_factory=Counter)
     succeeded: Counter[str] = field(default_factory=Counter)
+    refused: dict[str, Counter[str]] = field(default_factory=dict)
     compared: int = 0
     waits: int = 0
     wrong: dict[str, list[str]] = field(
@@ -111,7 +135,7 @@ class Attack:
     def __init__(self, client: httpx2.AsyncClient, senders: list[Sender], operations: Sequence[Operation]) -> None:
         self._client = client
         self._senders = senders
-        self._operations = operations
+        self.operations = operations
         self._owners: dict[str, Sender] = {}
         self._tenants: dict[str, str] = {}
         self._shared: dict[str, set[str]] = {}
@@ -122,11 +146,12 @@ class Attack:
             sender.others = [other for other in senders if other.is_foreign_to(sender)]
             sender.seen = [other for other in senders if not other.is_foreign_to(sender)]
 
-    async def run(self, requests: int) -> None:
-        """Send until that many were sent; in each round every sender who is not silent sends one."""
+    async def run(self, requests: int, seconds: float) -> None:
+        """Send until that many were sent or the time is over; in each round every sender who is not silent sends one."""
+        until, furnished = time.monotonic() + seconds, self.findings.requests
         active = [sender for sender in self._senders if sender.name != SILENT]
         told = 0
-        while self.findings.requests < requests:
+        while self.findings.requests - furnished < requests and time.monotonic() < until:
             await asyncio.gather(*(self._step(sender) for sender in active))
             if self.findings.requests - told >= 5_000:
                 told = self.findings.requests
@@ -135,8 +160,7 @@ class Attack:
 
     async def _step(self, sender: Sender) -> None:
         operation = self._an_operation(sender)
-        sender.foreign = set()
-        sender.keeps_own = sender.is_admin and not sender.is_free and not operation.reads_only
+        sender.begin(sender.draw, operation)
         headers = self._headers(sender, operation)
         drawing = Drawing(sender.draw, sender)
         request = drawing.request(operation, headers, is_shared=sender.user is None or sender.is_admin)
@@ -144,16 +168,19 @@ class Attack:
         answer = await self.send(sender, request)
         if foreign and not answer.is_fault:
             await self._compare(sender, request, foreign, answer)
-        if answer.is_success and not request.reads_only:
-            sender.taken |= {one for one in foreign if not UUIDS.fullmatch(one)}
+        elif answer.status == 404:
+            sender.fail()
 
     def _an_operation(self, sender: Sender) -> Operation:
-        while True:
-            operation = sender.draw.choice(self._operations)
+        """One of those that may be asked; of two, the one that succeeded less often."""
+        found: list[Operation] = []
+        while len(found) < 2:
+            operation = sender.draw.choice(self.operations)
             if sender.is_admin and not sender.is_free and operation.name in WHOLE_TENANT:
                 continue
-            if sender.refusals[operation.name] < 10 or sender.draw.random() < 0.1:
-                return operation
+            if sender.refusals[operation.name] < MOST_REFUSALS or sender.draw.random() < 0.1:
+                found.append(operation)
+        return min(found, key=lambda one: self.findings.succeeded[one.name])
 
     def _headers(self, sender: Sender, operation: Operation) -> dict[str, str]:
         headers = dict(MCP_HEADERS) if operation.path.startswith("/mcp") else {}
@@ -184,11 +211,24 @@ class Attack:
         findings.requests += 1
         findings.statuses[answer.status] += 1
         findings.asked[request.operation] += 1
-        if answer.is_success and '"isError":true' not in answer.text:
+        if answer.is_done:
             findings.succeeded[request.operation] += 1
+        else:
+            said = " ".join(answer.shape()[1].split())[:160]
+            findings.refused.setdefault(request.operation, Counter())[f"{answer.status} {said}"] += 1
         sender.refusals[request.operation] += answer.status in {401, 403}
         self._look(sender, request, answer)
         self._learn(sender, request, answer)
+        if answer.is_done:
+            # An id that somebody else has, too: we chose the same one.
+            if not request.reads_only or any(
+                one in request.headers.get(name, "") for one in sender.foreign for name in ACTING
+            ):
+                sender.taken |= {one for one in sender.foreign if one in str(request) and not UUIDS.fullmatch(one)}
+            shown = list(_objects(answer.text))
+            sender.end(request, [one for one in shown if any(name.endswith("_id") or name == "id" for name in one)])
+            if request.operation == "export" and sender.is_free and "?" not in request.path:
+                sender.exported = answer.text[:MOST_EXPORTED].rpartition("\n")[0] or answer.text
         return answer
 
     async def _asked(self, request: Request, headers: dict[str, str], body: bytes | None) -> httpx2.Response:
@@ -247,7 +287,7 @@ class Attack:
             for name, value in values.items():
                 if not isinstance(value, str) or not (name == "id" or name.endswith(("_id", "_key"))):
                     continue
-                noun = "" if name == "id" else name.removeprefix("payload_")
+                noun = ALIASES.get(name, name).removesuffix("_id")
                 if UUIDS.fullmatch(value) and value not in sender.sent:
                     self._tenants.setdefault(value, sender.tenant)
                     if not is_private:
@@ -319,7 +359,15 @@ async def furnish(attack: Attack, sender: Sender) -> None:
     acting = {"Recordari-Agent": "helper", "Recordari-User": str(sender.user)}
     for method, path, body in belongings(sender):
         headers = {**acting, "Content-Type": "application/json"}
-        request = Request(operation="furnish", method=method, path=path, headers=headers, body=json.dumps(body))
+        names = {name: value for name, value in body.items() if is_name(name) or name in PLACES}
+        request = Request(
+            operation="furnish",
+            method=method,
+            path=path,
+            headers=headers,
+            body=json.dumps(body),
+            names={**names, **named_in(attack.operations, method, path)},
+        )
         answer = await attack.send(sender, request)
         if not answer.is_success:
             sys.exit(f"{request}: {answer}")
@@ -342,7 +390,14 @@ async def furnish_tenant(attack: Attack, sender: Sender) -> None:
         ("POST", "/v1/reports/daily_brief", {}),
         ("POST", "/v1/jobs", {"job": "measure_usage"}),
         ("POST", "/v1/keys", {"name": text}),
+        ("POST", "/v1/databases", {"name": text, "dsn": f"sqlite:///{SHOP}", "tables": ["goods"]}),
     ]
+    if sender.is_free:  # facts to compare, for the judge and for proposals
+        for number, (first, then) in enumerate((("Lamu", "Pemba"), ("Mafia", "Kilwa"), ("Tanga", "Moshi"))):
+            texts = [f"lives in {first}", f"lives in {then}", f"lives in {first} now", "drinks coffee without sugar"]
+            said = [f"{text}{number} {one}" for one in (*texts, "drinks his coffee without sugar")]
+            things += [("POST", "/v1/remember_fact", {"content": one, "scope": "tenant"}) for one in said]
+        things.append(("POST", "/v1/proposals/review", {}))
     for method, path, body in things:
         is_text = isinstance(body, str)
         request = Request(
@@ -357,12 +412,16 @@ async def furnish_tenant(attack: Attack, sender: Sender) -> None:
         if not answer.is_success:
             sys.exit(f"{request}: {answer}")
 
+    if sender.is_free:
+        await attack.send(sender, Request(operation="export", method="GET", path="/v1/export"))
+
 
 async def look_after(attack: Attack, sender: Sender) -> None:
     """Read all things of a user, who must still have them."""
     acting = {"Recordari-Agent": "helper", "Recordari-User": str(sender.user), "Recordari-Session": COMMON[0]}
     for path in readings(sender):
-        request = Request(operation="furnish", method="GET", path=path, headers=acting)
+        names = named_in(attack.operations, "GET", path)
+        request = Request(operation="furnish", method="GET", path=path, headers=acting, names=names)
         answer = await attack.send(sender, request)
         if not answer.is_success or sender.word not in answer.text:
             attack.findings.add("changed", sender, request, f"{answer.status} {answer.text}")
@@ -374,9 +433,14 @@ async def known_operations(client: httpx2.AsyncClient, key: str) -> list[Operati
     headers = {**MCP_HEADERS, "Authorization": f"Bearer {key}"}
     for profile in PROFILES:
         path = "/mcp" if profile == "default" else f"/mcp/{profile}"
-        asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-        answer = await client.post(path, json=asked, headers=headers)
-        operations += tools_of(path, answer.json()["result"])
+        for method, named in (
+            ("tools/list", tools_of),
+            ("resources/list", resources_of),
+            ("resources/templates/list", resources_of),
+        ):
+            asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}
+            answer = await client.post(path, json=asked, headers=headers)
+            operations += named(path, answer.json()["result"])
     return operations
 
 
@@ -387,6 +451,8 @@ async def serving(folder: Path) -> AsyncIterator[tuple[Settings, str]]:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     settings = Settings(home=folder / "home", embedding_profile="fast")
+    with sqlite3.connect(folder / SHOP) as shop:
+        shop.execute("CREATE TABLE goods (name text, price integer)")
     environment = {
         **os.environ,
         "RECORDARI_HOME": str(settings.home),
@@ -395,6 +461,8 @@ async def serving(folder: Path) -> AsyncIterator[tuple[Settings, str]]:
         "RECORDARI_RATE_LIMIT": "",
         "RECORDARI_LOG_LEVEL": "error",
         "RECORDARI_REQUEST_TIMEOUT": "120",
+        "RECORDARI_DATABASE_FILES": str(folder),
+        "RECORDARI_ALLOW_PRIVATE_ADDRESSES": json.dumps(["webhooks"]),
     }
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
@@ -428,14 +496,17 @@ def report(findings: Findings, operations: Sequence[Operation], seconds: float) 
     print(
         f"{len(names & set(findings.asked))} of {len(names)} operations asked, {len(names) - len(never)} with success"
     )
-    print(f"never with success: {', '.join(never) or 'none'}")
+    print(f"never with success: {len(never)}")
+    for name in never:
+        often = findings.refused.get(name, Counter()).most_common(3)
+        print(f"  {name}: " + "; ".join(f"{times} × {said}" for said, times in often))
     print(f"{findings.compared} requests with ids of others, each compared with ids that do not exist")
     for kind, found in findings.wrong.items():
         print(f"{kind}: {len(found)}")
     return not any(findings.wrong.values())
 
 
-async def campaign(requests: int, seed: int, folder: Path) -> bool:
+async def campaign(requests: int, seconds: float, seed: int, folder: Path) -> bool:
     async with serving(folder) as (settings, address):
         senders = await make_senders(settings, seed)
         async with httpx2.AsyncClient(base_url=address, timeout=150) as client:
@@ -447,7 +518,7 @@ async def campaign(requests: int, seed: int, folder: Path) -> bool:
                 elif sender.user is not None:
                     await furnish(attack, sender)
             started = time.monotonic()
-            await attack.run(requests)
+            await attack.run(requests, seconds)
             for sender in senders:
                 if sender.name == SILENT:
                     await look_after(attack, sender)
@@ -458,10 +529,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after that long with what was sent")
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="recordari-isolation-"))
     folder.chmod(0o755)  # an unprivileged user runs the database when we are root
-    held = asyncio.run(campaign(given.requests, given.seed, folder))
+    held = asyncio.run(campaign(given.requests, given.seconds, given.seed, folder))
     if not held:
         sys.exit(f"something got through; repeat with --seed {given.seed}; the log is {folder / 'server.log'}")
     shutil.rmtree(folder, ignore_errors=True)

@@ -5,20 +5,42 @@ from __future__ import annotations
 import random
 import re
 import string
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
+from drawing import ALIASES, Operation, Request, is_name
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
+from recordari.db import outbox
+from recordari.db.queries import Query
+from recordari.schedule import JOBS
+from recordari.sharing import share
 from recordari.tenants import tenants
 
 USERS = ("ana", "ben", "sam")
 AGENTS = ("helper", "support")
 COMMON = ("monday", "nightly")
 """Ids of a session and a run that everybody has."""
+SHOP = "shop.db"
+"""A database that can be connected; its folder is the server's `database_files`."""
+HINTS: dict[str, list[Any]] = {
+    "job": sorted(JOBS),
+    "dsn": [f"sqlite:///{SHOP}"],
+    "tables": [["goods"]],
+    "sql": ["SELECT name FROM goods", "SELECT count(*) FROM goods"],
+    "entity_type": ["user", "agent", "run", "app"],
+    "time_zone": ["Africa/Dar_es_Salaam", "Europe/Lisbon"],
+    "result_type": ["text/plain"],
+    "language": ["english", "german"],
+    "accept": [["merge"], []],
+}
+"""Values of fields whose schema does not say which there are."""
+WANTED = {*HINTS, "text", "query", "user_id"}
+DEAD_LETTERS = 20
 UUIDS = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b")
 
 
@@ -51,6 +73,14 @@ class Sender:
     refusals: Counter[str] = field(default_factory=Counter)
     keeps_own: bool = False
     """Whether the request that is being drawn must spare what is the sender's own."""
+    bundles: dict[str, deque[dict[str, Any]]] = field(default_factory=dict)
+    """Ids that belong together, such as a note and its session, by the operation that showed them."""
+    bundle: dict[str, Any] = field(default_factory=dict)
+    """The one that the request is being drawn from."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    fresh: list[tuple[str, str]] = field(default_factory=list)
+    """New ids in the request that is being drawn: ours once it succeeds."""
+    exported: str = ""
 
     def __post_init__(self) -> None:
         self.word = self.word or "q" + "".join(self.draw.choices(string.ascii_lowercase, k=11))
@@ -65,8 +95,71 @@ class Sender:
             known.append(value)
             del known[:-200]
 
+    def begin(self, draw: random.Random, operation: Operation) -> None:
+        """Begin to draw a request: from things of somebody else that belong together, from our own, or from nothing."""
+        self.foreign, self.fresh, self.bundle, self.renamed = set(), [], {}, operation.renamed
+        self.keeps_own = self.is_admin and not self.is_free and not operation.reads_only
+        kind, needed = draw.random(), operation.needs
+        if needed and kind < 0.35:
+            other = draw.choice(self.others)
+            self.bundle = other.a_bundle(draw, needed)
+            owned = {one for ids in other.ids.values() for one in ids} - self._known()
+            self.foreign = {one for one in self.bundle.values() if isinstance(one, str) and one in owned}
+            if not self.foreign or other.word in str(self.bundle) or other.common_word in str(self.bundle):
+                self.bundle, self.foreign = {}, set()
+        elif needed and kind < 0.75 and not self.keeps_own:
+            self.bundle = self.a_bundle(draw, needed)
+
+    def a_bundle(self, draw: random.Random, needed: frozenset[str]) -> dict[str, Any]:
+        fitting = [one for bundles in self.bundles.values() for one in bundles if needed <= one.keys()]
+        return draw.choice(fitting) if fitting else {}
+
+    def end(self, request: Request, objects: list[dict[str, Any]]) -> None:
+        """Note what a request that succeeded shows: which new ids are ours now, and what belongs together."""
+        for noun, value in self.fresh:
+            if value in str(request):
+                self.know(noun, value)
+        place = request.path.partition("?")[0] if request.operation == "furnish" else request.operation
+        kept = self.bundles.setdefault(place, deque(maxlen=12))
+        for values in objects[:6] or [{}]:
+            shown = {ALIASES.get(name, name): value for name, value in values.items() if is_name(name)}
+            bundle = {**request.names, **{name: one for name, one in shown.items() if isinstance(one, str)}}
+            if bundle and self.key_id not in bundle.values() and "rcd_" not in str(bundle):
+                kept.append(bundle)
+
+    def fail(self) -> None:
+        """Strike off what is not there any more."""
+        for bundles in self.bundles.values():
+            if self.bundle in bundles:
+                bundles.remove(self.bundle)
+
+    def a_value(self, draw: random.Random, name: str) -> Any:
+        if name == "export":
+            return self.exported
+        if name in HINTS and draw.random() < 0.9:
+            return draw.choice(HINTS[name])
+        if name == "template" and draw.random() < 0.9:
+            return draw.choice(AGENTS)
+        if name == "tenant" and self.is_free and draw.random() < 0.9:
+            return "grey" if self.name == "green" else "green"
+        if name == "memories":
+            ids = [self.an_id(draw, "item", is_uuid=True)]
+            if not self.keeps_own and draw.random() < 0.6 and (own := self.a_bundle(draw, frozenset(["item_id"]))):
+                ids = [own["item_id"]]
+            return [{"memory_id": one, "text": self.a_text(draw, is_shared=self.user is None)} for one in ids]
+        name = self.renamed.get(name, ALIASES.get(name, name))
+        return self.bundle.get(name) if draw.random() < 0.95 else None
+
+    def wants(self, name: str) -> bool:
+        return name in WANTED
+
+    def _known(self) -> set[str]:
+        return {
+            one for seen in self.seen for one in (*seen.taken, *(each for ids in seen.ids.values() for each in ids))
+        }
+
     def an_id(self, draw: random.Random, noun: str, *, is_uuid: bool) -> str:
-        noun = noun.removesuffix("_id")
+        noun = ALIASES.get(noun, noun).removesuffix("_id")
         if noun in {"owner", ""}:
             noun = draw.choice(["session", "run"])
         kind = draw.random()
@@ -97,14 +190,14 @@ class Sender:
                 case "agent":
                     return draw.choice(AGENTS)
                 case "tenant":
-                    return draw.choice(["red", "blue", "green"])
+                    return draw.choice(["green", "grey"] if self.is_free else ["red", "blue", "green"])
             if draw.random() < 0.2:
                 return draw.choice(COMMON)
         found = self.pool(noun, is_uuid)
         return draw.choice(found) if found else None
 
     def pool(self, noun: str, is_uuid: bool) -> list[str]:
-        known = [*self.ids.get(noun, ()), *(self.ids.get("", ()) if is_uuid else ())]
+        known = list(self.ids.get(noun, ()))
         if is_uuid and not known:
             known = [one for ids in self.ids.values() for one in ids]
         return [one for one in known if bool(UUIDS.fullmatch(one)) is is_uuid or noun == "key"]
@@ -113,7 +206,7 @@ class Sender:
         if is_uuid:
             return str(_uuid(draw))
         new = f"{self.mark}-{noun}-{draw.randrange(10**9)}"
-        self.know(noun, new)
+        self.fresh.append((noun, new))
         return new
 
     def a_text(self, draw: random.Random, *, is_shared: bool) -> str:
@@ -173,30 +266,48 @@ async def make_senders(settings: Settings, seed: int) -> list[Sender]:
     senders: list[Sender] = []
     draw = random.Random(seed)
     async with Memory.open(settings=settings, worker=False) as memory:
-        for tenant in ("red", "blue", "green"):
+        for tenant in ("red", "blue", "green", "grey"):
             made = await tenants.ensure_tenant(memory.resources, tenant)
             governing = memory.bound(Identity(tenant_id=made.tenant_id, role=Role.ADMIN))
-            common = "q" + "".join(draw.choices(string.ascii_lowercase, k=11))
+            if tenant != "grey":  # it shares with green, and may see all that green sees
+                common = "q" + "".join(draw.choices(string.ascii_lowercase, k=11))
+            await _leave_dead_letters(governing)
             wanted: list[tuple[str, str | None, dict[str, Any]]] = [("admin", None, {"role": Role.ADMIN})]
-            if tenant != "green":
+            is_free = tenant in {"green", "grey"}
+            if is_free:
+                await share.add_member(memory.resources, "guild", tenant)
+            else:
                 await governing.save_user("dora")
                 wanted += [(user, user, {"user_id": user}) for user in USERS]
                 wanted += [("cleo", "cleo", {"users": ["cleo"]}), ("nobody", None, {"users": []})]
             for name, user, limits in wanted:
                 key = await governing.create_key(name, **limits)
                 sender = Sender(
-                    tenant=tenant,
-                    name=name,
+                    tenant="green" if is_free else tenant,
+                    name=tenant if is_free else name,
                     key=key.key,
                     key_id=str(key.key_id),
                     draw=random.Random(draw.random()),
                     user=user,
                     is_bound="user_id" in limits,
                     is_admin=name == "admin",
-                    is_free=tenant == "green",
+                    is_free=is_free,
                     common_word=common,
                     word=common if user is None else "",
                 )
                 sender.know("key", sender.key_id)
                 senders.append(sender)
     return senders
+
+
+async def _leave_dead_letters(memory: Memory) -> None:
+    """Work that was given up, which an administrator may discard or run again."""
+    async with memory.resources.database.transaction(memory.identity) as tx:
+        await outbox.add(tx, "embed", [uuid4() for _ in range(DEAD_LETTERS)])
+        await tx.run(
+            Query(
+                "bench.park",
+                "Give all of it up.",
+                "UPDATE outbox SET parked_at = now() WHERE tenant_id = %(tenant_id)s",
+            )
+        )

@@ -31,6 +31,7 @@ from recordari.tenants import tenants
 from recordari.wiring import open_resources
 from tests import folders
 from tests.patience import PATIENCE, PATIENT
+from tests.pgbouncer import Pooler, running_pgbouncer
 from tests.stored import drop_database
 
 TEMPLATE = "recordari_template"
@@ -104,13 +105,23 @@ def cloned_database(server: EmbeddedServer) -> Iterator[str]:
     drop_database(server, name)
 
 
+@pytest.fixture(scope="session")
+def pooler(server: EmbeddedServer) -> Iterator[Pooler | None]:
+    """A pgbouncer before the server for the whole run, if the run asks for one (`make test-pooler`)."""
+    if not os.environ.get("RECORDARI_TEST_POOLER"):
+        yield None
+        return
+    with running_pgbouncer(server) as running:
+        yield running
+
+
 @pytest.fixture
-def settings(server: EmbeddedServer, tmp_path: Path) -> Iterator[Settings]:
+def settings(server: EmbeddedServer, pooler: Pooler | None, tmp_path: Path) -> Iterator[Settings]:
     """Settings of a fresh, migrated database."""
     with cloned_database(server) as name:
         yield Settings(
             home=tmp_path,
-            database_url=SecretStr(server.dsn(user=APP_LOGIN, database=name)),
+            database_url=SecretStr((pooler or server).dsn(user=APP_LOGIN, database=name)),
             database_owner_url=SecretStr(server.dsn(database=name)),
             embedding_profile="fast",
             database_files=tmp_path,

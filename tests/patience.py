@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+
+import psycopg
 
 PATIENCE = 240.0
 """Seconds. It only bounds a failure, so that it is long: no test shows how quick anything is."""
@@ -27,3 +30,12 @@ async def until(reached: Callable[[], object | Awaitable[object]], *, pause: flo
             if await found if inspect.isawaitable(found) else found:
                 return
             await asyncio.sleep(pause)
+
+
+def wait_for_statement(dsn: str, backend: int) -> None:
+    """Look again and again until a backend is at work on a statement."""
+    ends = time.monotonic() + PATIENCE
+    with psycopg.connect(dsn, autocommit=True) as other:
+        while not other.execute("SELECT FROM pg_stat_activity WHERE pid = %s AND state = 'active'", [backend]).rowcount:
+            assert time.monotonic() < ends, "the statement does not begin"
+            time.sleep(0.02)

@@ -33,7 +33,7 @@ class Sent:
 def counted() -> Iterator[Sent]:
     """Count every statement of this process for as long as the block lasts."""
     sent = Sent()
-    send, execute, wait = pipeline._send, psycopg.AsyncCursor.execute, psycopg.AsyncConnection.wait
+    send, execute, wait = pipeline.send_query, psycopg.AsyncCursor.execute, psycopg.AsyncConnection.wait
 
     def noted_send(connection: Any, query: Any, *rest: Any) -> None:
         if query.name not in BINDING:
@@ -50,12 +50,12 @@ def counted() -> Iterator[Sent]:
         sent.round_trips += 1
         return await wait(self, *rest, **options)
 
-    pipeline._send = noted_send  # type: ignore[assignment]
+    pipeline.send_query = noted_send  # type: ignore[assignment]
     psycopg.AsyncCursor.execute = noted_execute  # type: ignore[method-assign]
     psycopg.AsyncConnection.wait = noted_wait  # type: ignore[method-assign]
     try:
         yield sent
     finally:
-        pipeline._send = send
+        pipeline.send_query = send
         psycopg.AsyncCursor.execute = execute  # type: ignore[method-assign]
         psycopg.AsyncConnection.wait = wait  # type: ignore[method-assign]

@@ -18,6 +18,7 @@ import pytest
 from pydantic import BaseModel
 
 import recordari
+from recordari.config import Settings
 from recordari.core.items import Item, Kind
 
 SOURCE = Path(recordari.__file__).parent
@@ -33,6 +34,7 @@ SMALL_MODULE = 60  # lines: below it a module with one importer belongs into tha
 LONG_MODULE = 500  # lines
 LONG_FUNCTION = 60  # lines
 MOST_MODULES = 330
+MOST_SETTINGS = 70
 MOST_IN_A_FOLDER = 20
 COLUMNS_IN_A_ROW = 8
 
@@ -260,3 +262,8 @@ def test_no_folder_is_crowded() -> None:
 
 def test_the_house_stays_small() -> None:
     assert len(TREES) <= MOST_MODULES, f"{len(TREES)} modules: merge before you add"
+
+
+def test_the_settings_stay_few() -> None:
+    number = len(Settings.model_fields)
+    assert number <= MOST_SETTINGS, f"{number} settings: make what no operator turns a constant"

@@ -1,4 +1,4 @@
-"""Write the dashboard's view of the API from the OpenAPI description: `python -m tools.web`."""
+"""Write the API as TypeScript, for the dashboard and the client, from the OpenAPI description: `python -m tools.web`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import Any
 
 from recordari.config import Settings
 from recordari.doors.rest.app import create_app
+from tools.routes import operations as routes
 
-SCHEMA = Path(__file__).parents[1] / "web" / "src" / "api" / "schema.ts"
+ROOT = Path(__file__).parents[1]
+SCHEMA = ROOT / "web" / "src" / "api" / "schema.ts"
+CLIENT_SCHEMA = ROOT / "clients" / "typescript" / "src" / "schema.ts"
 HEAD = """// Made from the REST routes by `make routes`; do not edit.
 """
 TYPES = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
@@ -104,6 +107,20 @@ def written() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def written_for_client() -> str:
+    """The same for the TypeScript client, which also knows what may be sent twice."""
+    known = routes()
+    lists = {
+        "READS": [name for name, route in known.items() if route.get("reads")],
+        "NOT_KEYED": [name for name, route in known.items() if route.get("not_idempotent")],
+    }
+    lines = [
+        f"export const {name}: ReadonlySet<string> = new Set({json.dumps(sorted(names))});"
+        for name, names in lists.items()
+    ]
+    return f"{written()}\n" + "\n".join(lines) + "\n"
+
+
 def _named_in(text: str, schemas: dict[str, Any]) -> set[str]:
     """The schemas that a text names, and those that these name."""
     found: set[str] = set()
@@ -117,5 +134,6 @@ def _named_in(text: str, schemas: dict[str, Any]) -> set[str]:
 
 
 if __name__ == "__main__":
-    SCHEMA.parent.mkdir(parents=True, exist_ok=True)
-    SCHEMA.write_text(written(), "utf-8")
+    for file, text in ((SCHEMA, written()), (CLIENT_SCHEMA, written_for_client())):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Self
 
 from recordari.config import Settings
-from recordari.context import assemble, profiles
+from recordari.context import assemble, profiles, questions
 from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.databases import ask as databases_ask
 from recordari.databases import registry
@@ -22,10 +22,11 @@ from recordari.knowledge import documents, ingest, search, sources, sync
 from recordari.learning import consolidate, proposals, workflows
 from recordari.lifetime import erase, retain
 from recordari.lifetime import forget as lifetime_forget
-from recordari.memory import index, items, versions
+from recordari.memory import entities, index, items, versions
 from recordari.memory import remember as memory_remember
-from recordari.operations import reports
+from recordari.operations import reports, server
 from recordari.privacy import sanitise
+from recordari.recall import accesses
 from recordari.recall import ask as recall_ask
 from recordari.recall import recall as recall_verbs
 from recordari.runner import background_worker
@@ -86,6 +87,8 @@ class Memory(Bound):
     import_items = verb(memory_remember.import_items)
     get_item = verb(items.get_item)
     read_tool_output = verb(items.read_tool_output)
+    entity_graph = verb(entities.entity_graph)
+    entity_items = verb(entities.entity_items)
     reindex = verb(index.reindex)
     reembed = verb(index.reembed)
     remember = verb(memory_remember.remember)
@@ -94,6 +97,7 @@ class Memory(Bound):
     # Recall
     recall = verb(recall_verbs.recall)
     ask = verb(recall_ask.ask)
+    item_uses = verb(accesses.item_uses)
 
     # Facts, and corrections by people
     item_provenance = verb(curate.item_provenance)
@@ -141,6 +145,10 @@ class Memory(Bound):
 
     # Context
     profile = verb(profiles.profile)
+    save_question = verb(questions.save_question)
+    list_questions = verb(questions.list_questions)
+    delete_question = verb(questions.delete_question)
+    standing_answer = verb(questions.standing_answer)
     get_context = verb(assemble.get_context)
 
     # Forgetting, retention, erasure
@@ -156,6 +164,7 @@ class Memory(Bound):
     erase_user = verb(erase.erase_user)
     start_erasing_user = verb(erase.start_erasing_user)
     get_erasure = verb(erase.get_erasure)
+    list_erasures = verb(erase.list_erasures)
     reapply_erasures = verb(erase.reapply_erasures)
     set_retention_policy = verb(retain.set_retention_policy)
 
@@ -164,6 +173,7 @@ class Memory(Bound):
     get_workflow = verb(workflows.get_workflow)
     list_workflows = verb(workflows.list_workflows)
     list_outcomes = verb(workflows.list_outcomes)
+    list_choices = verb(workflows.list_choices)
     review_memory = verb(proposals.review_memory)
     get_proposal = verb(proposals.get_proposal)
     accept_proposal = verb(proposals.accept_proposal)
@@ -264,6 +274,7 @@ class Memory(Bound):
     get_job = verb(jobs.get_job)
     job_counts = verb(jobs.job_counts)
     list_dead_letters = verb(jobs.list_dead_letters)
+    job_schedule = verb(jobs.job_schedule)
     replay_dead_letter = verb(jobs.replay_dead_letter)
     replay_dead_letters = verb(jobs.replay_dead_letters)
     discard_dead_letter = verb(jobs.discard_dead_letter)
@@ -277,3 +288,5 @@ class Memory(Bound):
     get_report = verb(reports.get_report)
     memory_activity = verb(reports.memory_activity)
     memory_stats = verb(reports.memory_stats)
+    server_health = verb(server.server_health)
+    settings_in_force = verb(server.settings_in_force)

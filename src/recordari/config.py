@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from recordari.errors import ConfigurationError
@@ -30,6 +30,15 @@ class JwtClaims(BaseModel):
     tenant: str = "tenant"
     user: str = "sub"
     role: str = "recordari_role"
+
+
+class EmbeddingPrefixes(BaseModel):
+    """What a model wants before the texts that it embeds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    query: str = ""
+    passage: str = ""
 
 
 class Settings(BaseSettings):
@@ -55,6 +64,15 @@ class Settings(BaseSettings):
         default=None,
         description="The same database as a role that may migrate it and index the vectors of large tenants.",
     )
+    database_direct_url: SecretStr | None = Field(
+        default=None,
+        description="The application's address past a pooler in transaction mode, for workers: they listen there. "
+        "Unset: behind such a pooler they look for work every five seconds.",
+    )
+    database_pooler: Literal["auto", "none", "transaction"] = Field(
+        default="auto",
+        description="Whether a pooler in transaction mode is before `database_url`; `auto`: found out at start.",
+    )
     auto_migrate: bool = Field(default=True, description="Bring the schema up to date at start, where permitted.")
     postgres_bin_dir: Path | None = Field(
         default=None, description="Folder of PostgreSQL programs for the embedded server. Unset: those of the package."
@@ -74,7 +92,7 @@ class Settings(BaseSettings):
     request_timeout: float = Field(default=30.0, gt=0, description="Seconds a request may take in all.")
     max_body_bytes: int = Field(default=10 * 2**20, ge=1024, description="Largest request body.")
 
-    # Credentials and secrets
+    # Access and secrets
     development_key: bool = Field(
         default=True, description="Make a key at the first start while listening on loopback only."
     )
@@ -85,18 +103,19 @@ class Settings(BaseSettings):
         default=JwtClaims(),
         description='Claims of a JWT that name the tenant, the user (empty: none) and the role: {"tenant": "org_id"}.',
     )
+    allow_private_addresses: list[Literal["databases", "webhooks"]] = Field(
+        default=[],
+        description="What of your tenants may be on this machine or in a private network: connected databases, webhooks.",
+    )
     secret_key: SecretStr | None = Field(
         default=None,
         description="Key that encrypts secrets in the database, Base64 of 32 bytes; unset: secret.key in the home folder.",
     )
 
-    # Background jobs and webhooks
+    # Background jobs
     job_concurrency: dict[str, int] = Field(
         default={},
         description='Most open runs of a scheduled job over all workers: {"housekeeping": 2}; 0 starts none by the clock.',
-    )
-    webhook_allow_private: bool = Field(
-        default=False, description="Let webhooks reach private, loopback and link-local addresses."
     )
 
     # Embedding
@@ -114,11 +133,10 @@ class Settings(BaseSettings):
     embedding_dimensions: int | None = Field(
         default=None, ge=1, le=4000, description="Length of vectors to ask an OpenAI-compatible embedder for."
     )
-    embedding_query_prefix: str = Field(
-        default="", description="Text put before every question, as some models want it: `query: `. Not for `local`."
-    )
-    embedding_passage_prefix: str = Field(
-        default="", description="Text put before every text that is embedded: `passage: `. Not for `local`."
+    embedding_prefixes: EmbeddingPrefixes = Field(
+        default=EmbeddingPrefixes(),
+        description='Text before every question and before every other text, as some models want it: {"query": "query: ", '
+        '"passage": "passage: "}. Not for `local`.',
     )
     model_mirror: str | None = Field(default=None, description="Folder or address to take models from first.")
     offline: bool = Field(default=False, description="Never download a model.")
@@ -155,6 +173,20 @@ class Settings(BaseSettings):
         default=None, ge=0, le=1, description="Cosine distance below which facts are compared; unset: by the model."
     )
 
+    # Proxy in front of models
+    proxy_openai_url: str = Field(
+        default="https://api.openai.com", description="Where `recordari proxy` passes OpenAI's requests on to."
+    )
+    proxy_openai_key: SecretStr | None = Field(
+        default=None, description="Key for that address; unset: each caller's own."
+    )
+    proxy_anthropic_url: str = Field(
+        default="https://api.anthropic.com", description="Where `recordari proxy` passes Anthropic's requests on to."
+    )
+    proxy_anthropic_key: SecretStr | None = Field(
+        default=None, description="Key for that address; unset: each caller's own."
+    )
+
     # Recall
     recall_weight_session: float = Field(default=1.3, description="Weight of the scope session; 0 mutes it.")
     recall_weight_user: float = Field(default=1.1, description="Weight of the scope user; 0 mutes it.")
@@ -185,18 +217,16 @@ class Settings(BaseSettings):
     document_max_bytes: int = Field(default=50 * 2**20, ge=1024, description="Largest document.")
 
     # Databases of your own
-    allow_private_databases: bool = Field(
-        default=False, description="Let databases be on this machine or in a private network."
-    )
     database_files: Path | None = Field(
         default=None, description="Folder of the SQLite and DuckDB files that may be asked; unset: none."
     )
 
     # Large bodies and files
     object_bucket: str | None = Field(
-        default=None, description="S3 bucket for large bodies (needs the extra `s3`). Unset: a folder in the home."
+        default=None,
+        description="S3 bucket for large bodies, or a folder in it: `memory/agents` (needs the extra `s3`). Unset: a folder "
+        "in the home.",
     )
-    object_prefix: str = Field(default="", description="Folder of the bucket to keep to.")
     object_endpoint: str | None = Field(default=None, description="Address of a service that speaks S3; unset: AWS.")
     object_region: str | None = Field(default=None, description="Region of the bucket.")
     object_access_key: SecretStr | None = Field(default=None, description="Access key id; unset: as AWS tools find it.")
@@ -231,31 +261,11 @@ class Settings(BaseSettings):
             weight = -1.0
         return weight if 0 <= weight < math.inf else float(cls.model_fields[info.field_name].default)
 
-    @field_validator(
-        "database_url",
-        "database_owner_url",
-        "redis_url",
-        "secret_key",
-        "embedding_model",
-        "embedding_url",
-        "embedding_api_key",
-        "embedding_dimensions",
-        "rerank_url",
-        "rerank_model",
-        "rerank_api_key",
-        "judge_distance",
-        "llm_model",
-        "llm_url",
-        "llm_api_key",
-        "database_files",
-        "metrics_token",
-        "jwt_jwks_url",
-        "window_override",
-        mode="before",
-    )
+    @field_validator("*", mode="before")
     @classmethod
-    def _empty_is_unset(cls, value: object) -> object:
-        return None if value == "" else value
+    def _empty_is_unset(cls, value: object, info: ValidationInfo) -> object:
+        may_be_unset = info.field_name is not None and cls.model_fields[info.field_name].default is None
+        return None if value == "" and may_be_unset else value
 
     @property
     def reranker(self) -> str:

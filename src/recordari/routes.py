@@ -27,6 +27,7 @@ from recordari.worker import rest as worker_rest
 ROUTERS: tuple[APIRouter, ...] = (
     operations_rest.health_router,
     memory_rest.router,
+    memory_rest.entities_router,
     facts_rest.router,
     facts_rest.facts_router,
     facts_rest.rulings_router,
@@ -47,6 +48,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     tenants_rest.users_router,
     sharing_rest.agents_router,
     context_rest.profiles_router,
+    context_rest.questions_router,
     tenants_rest.keys_router,
     tenants_rest.audit_router,
     worker_rest.router,

@@ -50,15 +50,14 @@ async def run_worker(
     freed = asyncio.Event()
     dispatchers = [Dispatcher(resources, name, topic) for name, topic in topics.items()]
     draining = [asyncio.create_task(_restarting(f"dispatch {part.name}", part.run)) for part in dispatchers]
-    others = [
-        asyncio.create_task(_restarting(name, part))
-        for name, part in {
-            "listen": lambda: listen(resources.database.dsn, resources.wakeups.heard),
-            "schedule": lambda: _start_due(resources, jobs, freed),
-            "sweep": lambda: _resume_stalled(resources, jobs),
-            "queue": lambda: _run_jobs(resources, jobs, freed),
-        }.items()
-    ]
+    parts: dict[str, Callable[[], Awaitable[None]]] = {
+        "schedule": lambda: _start_due(resources, jobs, freed),
+        "sweep": lambda: _resume_stalled(resources, jobs),
+        "queue": lambda: _run_jobs(resources, jobs, freed),
+    }
+    if (dsn := _direct(resources)) is not None:
+        parts["listen"] = lambda: listen(dsn, resources.wakeups.heard)
+    others = [asyncio.create_task(_restarting(name, part)) for name, part in parts.items()]
     log.info("worker_started", jobs=len(jobs), topics=len(topics))
     try:
         await stop.wait()
@@ -71,6 +70,13 @@ async def run_worker(
         await asyncio.gather(*(dispatcher.close(GRACE) for dispatcher in dispatchers))
         await _end(others, GRACE + 2.0)
         log.info("worker_stopped")
+
+
+def _direct(resources: Resources) -> str | None:
+    """The address to listen at: past a pooler in transaction mode. None: the worker looks for work at each tick."""
+    if (direct := resources.settings.database_direct_url) is not None:
+        return direct.get_secret_value()
+    return None if resources.database.behind_pooler else resources.database.dsn
 
 
 @asynccontextmanager
@@ -136,8 +142,9 @@ async def _resume_stalled(resources: Resources, table: Mapping[str, Job]) -> Non
 
 
 async def _run_jobs(resources: Resources, table: Mapping[str, Job], freed: asyncio.Event) -> None:
-    pace, limit = resources.get(Pace), resources.settings.statement_timeout
-    async with open_queue(resources.database.dsn, connections=3, statement_timeout=limit) as app:
+    pace, limit, direct = resources.get(Pace), resources.settings.statement_timeout, _direct(resources)
+    dsn = direct or resources.database.dsn
+    async with open_queue(dsn, connections=3, statement_timeout=limit, behind_pooler=direct is None) as app:
         for name, job in table.items():
             _register(app, resources, name, job, freed)
         await app.run_worker_async(
@@ -146,6 +153,7 @@ async def _run_jobs(resources: Resources, table: Mapping[str, Job], freed: async
             concurrency=pace.jobs,
             install_signal_handlers=False,
             fetch_job_polling_interval=pace.tick,
+            listen_notify=direct is not None,
             shutdown_graceful_timeout=GRACE,
             update_heartbeat_interval=pace.stalled_seconds / 4,
             stalled_worker_timeout=pace.stalled_seconds,

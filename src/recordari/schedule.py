@@ -16,7 +16,7 @@ outage is not the fault of the work. No function keeps a transaction open while 
 
 from __future__ import annotations
 
-from recordari.context import profiles
+from recordari.context import profiles, questions
 from recordari.core.items import EXTRACT_TOPIC, JUDGE_TOPIC
 from recordari.databases import registry
 from recordari.entries import entries
@@ -74,4 +74,5 @@ TOPICS: dict[str, Topic] = {
     share.SHARE_TOPIC: Topic(handle=share.sync_copies),
     episodes.TRIM_TOPIC: Topic(handle=episodes.trim_episodes),
     profiles.PROFILE_TOPIC: Topic(handle=profiles.refresh_profiles),
+    questions.QUESTION_TOPIC: Topic(handle=questions.refresh_answers, timeout=AN_HOUR),
 }

@@ -16,13 +16,14 @@ from pydantic import SecretStr
 from recordari import schedule
 from recordari.config import Settings
 from recordari.context.assemble import ModelSplitter, Splitter
+from recordari.context.questions import Answerer, ModelAnswerer
 from recordari.context.rules.context import ContextSettings
 from recordari.core.secrets import Secrets
 from recordari.core.telemetry import Telemetry, get_log
 from recordari.databases.ask import ModelSqlWriter, QueryPlaces, SqlWriter
 from recordari.db.address import bring_up_to_date, open_address
 from recordari.db.database import Database
-from recordari.db.outbox import Wakeups
+from recordari.db.outbox import Wakeups, backlog
 from recordari.db.pool import MIN_SIZE, PoolOptions
 from recordari.errors import ConfigurationError, ProviderError
 from recordari.events.follow import Feeds
@@ -40,11 +41,11 @@ from recordari.models import pull
 from recordari.models.base import Embedder
 from recordari.models.embedding import Embedders, EmbeddingProvider, EmbeddingSpec, make_embedder
 from recordari.models.language import LanguageModel, LanguageModelSpec, make_token_counter
-from recordari.models.reranking import DEFAULT_CROSS_ENCODER, RerankProvider, RerankSpec, make_reranker
+from recordari.models.reranking import RerankProvider, RerankSpec, make_reranker
 from recordari.models.static import StaticTokens, load_static_tokens
 from recordari.privacy.rules.masking import PrivacyPolicy
 from recordari.recall.accesses import AccessCounts, RecallTimes
-from recordari.recall.ask import Answerer, ModelAnswerer
+from recordari.recall.ask import CitingAnswerer, ModelCitingAnswerer
 from recordari.recall.process_cache import RecallCache, SnapshotCache
 from recordari.recall.rules.sources import Archive, history_weight
 from recordari.sessions.cache import SessionCache
@@ -69,6 +70,7 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
                 max_size=settings.pool_max_size,
                 timeout=settings.pool_timeout,
                 statement_timeout=settings.statement_timeout,
+                behind_pooler={"auto": None, "none": False, "transaction": True}[settings.database_pooler],
             ),
         )
         await database.open()
@@ -76,6 +78,7 @@ async def open_resources(settings: Settings) -> AsyncIterator[Resources]:
         await database.refuse_unsafe_role()
         telemetry = Telemetry(tracing=settings.tracing)
         telemetry.watch("recordari_pool", "Figures of the connection pool.", database.statistics)
+        telemetry.watch("recordari_queue", "Background work of all tenants.", lambda: backlog(database))
         wakeups = Wakeups(database)
         stack.push_async_callback(wakeups.close)
         embedders = make_embedders(settings)
@@ -171,24 +174,25 @@ def make_tasks(settings: Settings) -> dict[type, Any]:
     model = make_language_model(settings)
     if model is None:
         return {}
-    tasks: dict[str, tuple[type, Any]] = {
-        "facts": (LLM, ModelRules(model)),
-        "summaries": (Summariser, ModelSummariser(model)),
-        "steps": (Splitter, ModelSplitter(model)),
-        "sql": (SqlWriter, ModelSqlWriter(model)),
-        "answers": (Answerer, ModelAnswerer(model)),
+    tasks: dict[str, dict[type, Any]] = {
+        "facts": {LLM: ModelRules(model)},
+        "summaries": {Summariser: ModelSummariser(model), Answerer: ModelAnswerer(model)},
+        "steps": {Splitter: ModelSplitter(model)},
+        "sql": {SqlWriter: ModelSqlWriter(model)},
+        "answers": {CitingAnswerer: ModelCitingAnswerer(model)},
     }
-    return dict(tasks[task] for task in settings.llm_tasks)
+    return {part: made for task in settings.llm_tasks for part, made in tasks[task].items()}
 
 
 def make_objects(settings: Settings) -> Objects:
     """The configured bucket, or a folder beside the database; encrypted if keys are set."""
     store: StoresByKey = LocalObjects(settings.home / "objects")
     if settings.object_bucket is not None:
+        bucket, _, folder = settings.object_bucket.partition("/")
         store = S3Objects(
             S3Spec(
-                bucket=settings.object_bucket,
-                prefix=settings.object_prefix,
+                bucket=bucket,
+                folder=folder.rstrip("/"),
                 endpoint=settings.object_endpoint,
                 region=settings.object_region,
                 access_key=_plain(settings.object_access_key),
@@ -223,8 +227,8 @@ def _embedding_spec(settings: Settings, *, model: str | None = None) -> Embeddin
         base_url=settings.embedding_url,
         api_key=_plain(settings.embedding_api_key),
         dimensions=settings.embedding_dimensions,
-        query_prefix=settings.embedding_query_prefix,
-        passage_prefix=settings.embedding_passage_prefix,
+        query_prefix=settings.embedding_prefixes.query,
+        passage_prefix=settings.embedding_prefixes.passage,
         cache_dir=pull.models_dir(settings),
         mirror=settings.model_mirror,
         offline=settings.offline,
@@ -234,7 +238,7 @@ def _embedding_spec(settings: Settings, *, model: str | None = None) -> Embeddin
 def _rerank_spec(settings: Settings) -> RerankSpec:
     return RerankSpec(
         provider=RerankProvider(settings.reranker),
-        model=settings.rerank_model or DEFAULT_CROSS_ENCODER,
+        model=settings.rerank_model or pull.RERANKER,
         base_url=settings.rerank_url,
         api_key=_plain(settings.rerank_api_key),
         cache_dir=pull.models_dir(settings),

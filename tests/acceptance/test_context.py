@@ -191,28 +191,32 @@ def sized(number: int, length: int) -> str:
     return (words * (length // len(words) + 1))[:length]
 
 
-async def busy(memory: Memory) -> Memory:
-    """A session in full swing, with much to recall: long messages, a summary, a profile, a past week."""
+async def busy(memory: Memory, *, length: int = 700) -> Memory:
+    """A session in full swing, with much to recall: messages, a summary, a profile, a past week."""
     clerk = (await furnished(memory)).acting_as(run=None)
     for number in range(40):
         when = MONDAY - timedelta(days=4, minutes=number)
-        await clerk.remember(sized(number, 300), session_id="old", scope="user", event_time=when)
+        await clerk.remember(sized(number, min(300, length)), session_id="old", scope="user", event_time=when)
     for number in range(30):
         await clerk.remember_fact(f"Ana keeps the timber list of shed {number} in folder {number + 100}.")
-    said = [NewMessage(content=sized(100 + n, 700), message_id=f"b{n}") for n in range(30)]
+    said = [NewMessage(content=sized(100 + n, length), message_id=f"b{n}") for n in range(30)]
     await clerk.add_messages(said)
     await work_off(clerk, "summarise")
     return clerk
 
 
-async def test_in_a_small_budget_the_best_recalled_item_and_the_time_asked_about_have_a_place(memory: Memory) -> None:
+@pytest.mark.parametrize("length", [60, 700])
+async def test_in_a_small_budget_the_best_recalled_item_and_the_time_asked_about_have_a_place(
+    memory: Memory, length: int
+) -> None:
     """C2: temporal "only when the question has a time in it"; a running session does not take their place."""
-    clerk = await busy(memory)
-    for budget in (600, 800, 1_000):
-        context = await clerk.get_context("Which timber was counted last week?", budget=budget)
-        assert {"long_term", "temporal"} <= names(context), budget
-        assert context.tokens <= budget
-        assert budget < 800 or {"summary", "window"} & names(context), "the session keeps a place too"
+    clerk = await busy(memory, length=length)
+    for budget in (500, 600, 800, 1_000):
+        for render in ("text", "messages"):
+            context = await clerk.get_context("Which timber was counted last week?", budget=budget, render=render)
+            assert {"core", "long_term", "temporal"} <= names(context), budget
+            assert context.tokens <= budget
+            assert budget < 800 or {"summary", "window"} & names(context), "the session keeps a place too"
 
 
 async def test_a_larger_budget_shows_more(memory: Memory) -> None:
@@ -532,7 +536,8 @@ async def test_a_context_goes_on_by_keywords_when_the_embedder_does_not_answer(s
 
 def test_every_section_is_described() -> None:
     assert SECTIONS.keys() == set(SectionName)
-    assert PROFILES["router"].shares.keys() == set(SectionName)
+    assert PROFILES["router"].shares.keys() == set(SectionName) - {SectionName.EARLIER}
+    assert SectionName.EARLIER in PROFILES["start"].shares
     spent = {name: SECTIONS[SectionName(name)].tokens for name in ("summary", "long_term", "temporal", "daily_log")}
     assert spent == {"summary": 500, "long_term": 800, "temporal": 600, "daily_log": 400}
     assert SECTIONS[SectionName.KNOWLEDGE_MAP].tokens == 200 and SECTIONS[SectionName.LONG_TERM].most == 5

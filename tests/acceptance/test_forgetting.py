@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.patience import until
 from tests.stored import rows
 from tests.working import settled
 
@@ -18,10 +19,12 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, Scope
 from recordari.core.items import REDACTED, Kind, NewItem
+from recordari.db.database import Transaction
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
 from recordari.facts import storage as facts_storage
 from recordari.facts.storage import Link
 from recordari.lifetime import erase, retain
+from recordari.lifetime import storage as lifetime_storage
 from recordari.lifetime.journal import journal_file
 from recordari.lifetime.rules import DecayOutcome, RetentionPolicy
 from recordari.lifetime.storage import ERASED_TABLES
@@ -535,17 +538,26 @@ async def test_a_user_on_whose_memory_actions_rest_is_not_erased(memory: Memory,
 
 
 async def test_a_write_that_began_before_the_erasure_is_erased_too(
-    memory: Memory, chat: Memory, settings: Settings
+    memory: Memory, chat: Memory, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from recordari.memory import remember
 
+    looks: list[bool] = []
+    has_older_writers = lifetime_storage.has_older_writers
+
+    async def noted(tx: Transaction, erasure_id: UUID) -> bool:
+        looks.append(await has_older_writers(tx, erasure_id))
+        return looks[-1]
+
+    monkeypatch.setattr(lifetime_storage, "has_older_writers", noted)
     ready = await remember.make_ready(memory.resources, chat.identity, [NewItem(content="Quillfeather was late")])
     async with memory.resources.database.transaction(chat.identity) as tx:
         await remember.save_ready(tx, ready)
         erasing = asyncio.create_task(memory.erase_user("ana"))
-        await asyncio.sleep(0.3)
+        await until(lambda: erasing.done() or len(looks) > 1)
         assert not erasing.done()
     await erasing
+    assert looks[0] and not looks[-1]
     assert places_of(settings, "Quillfeather") == []
 
 

@@ -91,7 +91,7 @@ async def test_counts_are_written_after_a_while_and_at_the_end(
 ) -> None:
     kept = await chat.remember("the printer has a tray")
     counts = AccessCounts(resources.database, seconds=3_600)
-    counts.note(chat.identity.tenant_id, [kept.id], now=datetime.now(UTC))
+    counts.note(chat.identity, [kept.id], now=datetime.now(UTC))
     await counts.close()
     assert rows(settings, "SELECT times FROM access") == [{"times": 1}]
 
@@ -113,7 +113,7 @@ async def test_only_corroborated_facts_of_trusted_carriers_are_promoted(
                 await facts_storage.insert_links(tx, [link])
     for _ in range(40):
         memory.resources.get(AccessCounts).note(
-            memory.identity.tenant_id, [fact.id for fact in facts.values()], now=datetime.now(UTC)
+            memory.identity, [fact.id for fact in facts.values()], now=datetime.now(UTC)
         )
     assert (await memory.decay()).promoted == 1
     tiers = {name: (await memory.get_item(fact.id)).tier for name, fact in facts.items()}

@@ -160,7 +160,7 @@ async def test_what_people_found_wrong_and_what_nobody_asks_for_is_proposed_to_r
     wrong, idle, used = await known(ana, memory, "The office is in Oslo", "The printer is blue", "Soup is at noon")
     await memory.give_feedback(wrong, "wrong")
     later = at(memory, timedelta(days=200))
-    later.resources.get(AccessCounts).note(memory.identity.tenant_id, [used], now=later.resources.clock())
+    later.resources.get(AccessCounts).note(memory.identity, [used], now=later.resources.clock())
     await later.review_memory()
     found = {proposal.item_ids: proposal.rule for proposal in await memory.list_proposals(kind="retire")}
     assert found == {(wrong,): "doubted", (idle,): "unused"}
@@ -272,7 +272,7 @@ async def test_what_matters_but_is_not_vouched_for_waits_for_review(memory: Memo
     for name, trust in (("read", "tool"), ("alone", "user")):
         (ids[name],) = await known(ana, memory, f"{said} ({name})", tier="recent", trust=trust)
     for _ in range(40):
-        memory.resources.get(AccessCounts).note(memory.identity.tenant_id, list(ids.values()), now=datetime.now(UTC))
+        memory.resources.get(AccessCounts).note(memory.identity, list(ids.values()), now=datetime.now(UTC))
     faded = await memory.decay()
     assert (faded.promoted, faded.reviews) == (0, 2)
     assert (await memory.decay()).reviews == 0, "once is enough"

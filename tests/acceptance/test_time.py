@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.patience import until
 from tests.working import settled
 
 from recordari.app import Memory
@@ -15,6 +16,7 @@ from recordari.context.assemble import Context
 from recordari.core.identity import Identity
 from recordari.core.items import Kind, NewItem
 from recordari.errors import InvalidInput, Unauthenticated
+from recordari.recall.accesses import AccessCounts
 from recordari.sessions.rules.window import NewMessage
 
 JANUARY, MARCH, JUNE = (datetime(2025, month, 1, tzinfo=UTC) for month in (1, 3, 6))
@@ -66,17 +68,32 @@ async def test_what_has_faded_is_found_by_recall_and_shown_by_no_context_unasked
     for _ in range(4):  # in the database, then in the process
         answer = await later.recall("where are the spare keys?")
         assert texts(answer) == ["the spare keys hang behind the boiler"]
+    await later.resources.get(AccessCounts).flush()
     assert "boiler" in shown(await later.get_context("where are the spare keys?")), "recalled again, it is live again"
 
 
-async def test_an_archived_item_says_so_once_and_is_live_again(memory: Memory, chat: Memory) -> None:
+async def test_an_archived_item_says_so_and_is_live_again_soon(memory: Memory, chat: Memory) -> None:
     said = await chat.remember("the spare keys hang behind the boiler")
     await settled(chat)
     later = Memory((await fade(memory)).resources, chat.identity)
     assert archived(await later.recall("spare keys")) == {"the spare keys hang behind the boiler": True}
+
+    async def is_live() -> bool:
+        return (await later.get_item(said.id)).archived_at is None
+
+    await until(is_live)
     assert archived(await later.recall("spare keys")) == {"the spare keys hang behind the boiler": False}
-    assert (await later.get_item(said.id)).archived_at is None
     assert (await at(memory, 41).decay()).archived == 0, "it was used a day ago"
+
+
+async def test_what_was_said_in_a_session_stays_in_it_when_it_fades(memory: Memory, chat: Memory) -> None:
+    await chat.open_session("chat-1", idle=timedelta(days=90))
+    said = NewMessage(content="the spare keys hang behind the boiler", message_id="m1")
+    (message,) = (await chat.add_messages([said])).messages
+    later = Memory((await fade(memory)).resources, chat.identity)
+    assert (await later.get_item(message.id)).archived_at is not None
+    assert [each.content for each in await later.list_messages("chat-1")] == [said.content]
+    assert [each.content for each in (await later.get_window("chat-1")).active] == [said.content]
 
 
 async def test_of_two_equal_texts_the_one_that_did_not_fade_comes_first(memory: Memory, chat: Memory) -> None:
@@ -233,6 +250,17 @@ async def test_what_was_believed_is_asked_apart_from_what_was_true(chat: Memory)
     assert texts(both) == ["Ines works at Nordwind"], "what we believed of June"
     assert texts(await chat.recall(question, as_of=JANUARY, known_at=now)) == ["Ines works at Nordwind"]
     assert texts(await chat.recall(question, known_at=now)) == texts(await chat.recall(question))
+
+    async def listed(*, as_of: datetime | None = None, known_at: datetime | None = None) -> list[str]:
+        page = await chat.list_items(kinds=["fact"], as_of=as_of, known_at=known_at)
+        return [item.content for item in page.items]
+
+    assert await listed() == await listed(known_at=now) == ["Ines works at Sonnenhof"]
+    assert await listed(known_at=before) == await listed(as_of=JUNE, known_at=before) == ["Ines works at Nordwind"]
+    assert await listed(as_of=JANUARY) == ["Ines works at Nordwind"], "what was true in January"
+    assert await listed(as_of=JANUARY - timedelta(days=1)) == []
+    with pytest.raises(InvalidInput):
+        await chat.list_items(state="superseded", known_at=before)
     (old, _) = await chat.item_history(both.items[0].id)
     assert old.invalid_at == MARCH and old.retired_at is not None and before < old.retired_at < now
 

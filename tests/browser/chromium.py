@@ -21,6 +21,7 @@ from recordari.doors.web.page import PageFiles
 from recordari.tenants.sign_ins import make_code
 
 PROGRAM = shutil.which("chromium")
+AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 only_in_full = pytest.mark.skipif(
     os.environ.get("RECORDARI_TEST_BROWSER") != "all", reason="`make test-browser` runs it"
 )
@@ -32,6 +33,7 @@ STRANGE = {
     "zero width": "pass\u200bword\u200d\ufeff secret",
     "quotes": "\"'`--; DROP TABLE items; javascript:alert(1)",
 }
+HUGE = "<b onclick=alert(3)>huge</b>" + "x" * 2**20
 """Texts that a careless page would run, or would be broken by."""
 
 
@@ -70,6 +72,16 @@ class Dashboard:
 
     async def sees(self, text: str | re.Pattern[str]) -> None:
         await self.page.get_by_text(text).first.wait_for()
+
+    async def has_no_serious_fault(self) -> None:
+        """Let axe look at the page: nothing that it calls serious or critical may be there."""
+        await self.page.evaluate(AXE.read_text())
+        found = await self.page.evaluate("axe.run({ resultTypes: ['violations'] })")
+        self.problems += [
+            f"{self.page.url}: {fault['id']} ({fault['help']}): {fault['nodes'][0]['html'][:200]}"
+            for fault in found["violations"]
+            if fault["impact"] in {"serious", "critical"}
+        ]
 
     async def text(self) -> str:
         return await self.page.inner_text("body")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -86,8 +87,12 @@ def test_in_any_situation_the_budget_holds_and_whole_sentences_are_shown_once(si
     assert len(ids) == len(set(ids))
     whole = [normalised(kept.item.content) for kept in shown]
     assert len(whole) == len(set(whole))
-    for kept in shown:
-        assert kept.content == kept.item.content or len(kept.content) in sentence_ends(kept.item.content)
+    for section in composed.sections:
+        for kept in section.items:
+            is_whole = kept.content == kept.item.content or len(kept.content) in sentence_ends(kept.item.content)
+            # Only the best item of an assured section is cut between words, where no sentence fits.
+            assert is_whole or (SECTIONS[section.name].assured and len(section.items) == 1)
+            assert kept.item.content.startswith(kept.content)
     # Everything fetched is either shown or left out for a reason.
     for name, found in situation["fetched"].items():
         if found:
@@ -147,6 +152,18 @@ def test_an_assured_section_has_a_place_for_its_best_item_however_much_others_ne
     filled = fill(bids, 60, words)
     assert [kept.item.content for kept in filled["recalled"].kept] == [asked[0].content]
     assert len(filled["window"].kept) == 4
+
+
+def test_an_assured_place_shows_a_beginning_where_no_sentence_fits() -> None:
+    endless = item("and then " * 200)
+    recalled = Bid(name="recalled", tokens=10, priority=2, items=[endless], assured=0.5)
+    window = Bid(name="window", tokens=80, priority=3, items=[item(f"Message {n} is here.") for n in range(40)])
+    (kept,) = fill([window, recalled], 80, words)["recalled"].kept
+    assert kept.is_cut and endless.content.startswith(f"{kept.content} ") and 24 <= kept.tokens <= 40
+    assert fill([window, replace(recalled, assured=0.0)], 80, words)["recalled"].kept == ()
+    chinese = item("会议推迟到星期四" * 200)
+    (kept,) = fill([replace(recalled, items=[chinese])], 80, lambda _, content: len(content))["recalled"].kept
+    assert kept.is_cut and kept.tokens >= 24
 
 
 def test_a_window_that_grows_moves_its_beginning_seldom_and_far_enough() -> None:
@@ -223,16 +240,16 @@ def test_every_line_of_data_says_where_it_comes_from_and_who_vouches_for_it() ->
 @settings(max_examples=100, deadline=None)
 def test_a_text_has_as_many_tokens_whatever_was_counted_before(lines: list[str]) -> None:
     text = "\n".join(lines)
-    tokens._LINES.clear()
+    tokens.COUNTED_LINES.clear()
     first = prudent_tokens(text)
     for line in lines:
         prudent_tokens(line)
     assert prudent_tokens(text) == first
-    assert len(tokens._LINES) <= tokens.MOST_LINES
+    assert len(tokens.COUNTED_LINES) <= tokens.MOST_LINES
 
 
 def test_what_is_kept_of_counted_texts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "MOST_LINES", 10)
     counted = [prudent_tokens(f"line number {number}") for number in range(50)]
-    assert len(tokens._LINES) <= 10
+    assert len(tokens.COUNTED_LINES) <= 10
     assert counted == [prudent_tokens(f"line number {number}") for number in range(50)]

@@ -236,16 +236,16 @@ async def test_only_so_many_questions_of_a_tenant_run_at_once(shop: Memory, mode
 
 
 async def test_a_caller_that_leaves_ends_the_question_and_it_is_audited(memory: Memory, server: EmbeddedServer) -> None:
-    update = {"allow_private_databases": True, "query_concurrency": 1}
-    limited = memory.resources.settings.model_copy(update=update)
-    shop = Memory(replace(memory.resources, settings=limited), memory.identity)
+    settings = memory.resources.settings.model_copy(update={"allow_private_addresses": ["databases"]})
+    limited = replace(memory.resources, settings=settings).replacing(QueryPlaces, QueryPlaces(1))
+    shop = Memory(limited, memory.identity)
     endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"
     name = f"user_{uuid.uuid4().hex[:12]}"
     running = "SELECT FROM pg_stat_activity WHERE datname = %s AND state = 'active' AND query LIKE 'FETCH%%'"
     with postgres_of_a_user(server, name) as (_, dsn):
         await shop.add_database("shop", dsn, tables=["orders"])
         asking = asyncio.create_task(shop.query_data(sql=endless))
-        await until(lambda: rows(limited, running, name) or asking.done())
+        await until(lambda: rows(settings, running, name) or asking.done())
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
@@ -256,7 +256,7 @@ async def test_a_caller_that_leaves_ends_the_question_and_it_is_audited(memory: 
 async def test_the_dsn_is_sealed_and_never_shown_again(
     memory: Memory, server: EmbeddedServer, settings: Settings
 ) -> None:
-    private = memory.resources.settings.model_copy(update={"allow_private_databases": True})
+    private = memory.resources.settings.model_copy(update={"allow_private_addresses": ["databases"]})
     open_memory = Memory(replace(memory.resources, settings=private), memory.identity)
     with postgres_of_a_user(server, f"user_{uuid.uuid4().hex[:12]}") as (_, dsn), logs() as log:
         secret = dsn.replace("@", ":hunter2@")

@@ -365,7 +365,7 @@ async def test_an_administrator_of_the_database_is_refused_and_an_owner_is_warne
     ],
 )
 async def test_a_private_address_needs_the_setting(dsn: str) -> None:
-    with pytest.raises(Forbidden, match="RECORDARI_ALLOW_PRIVATE_DATABASES"):
+    with pytest.raises(Forbidden, match="RECORDARI_ALLOW_PRIVATE_ADDRESSES"):
         await checked(read_target(dsn), AllowedTargets())
 
 

@@ -9,13 +9,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 from tests.folders import open_folder
+from tests.patience import wait_for_statement
 
 from recordari.db.embedded.data import default_home
 from recordari.db.embedded.server import EmbeddedServer
@@ -314,7 +314,7 @@ def test_the_log_never_holds_statements_or_their_values(server: EmbeddedServer) 
         # A crash of a backend makes the server report what it was running.
         connection.pgconn.send_query(b"SELECT pg_sleep(60), 'canary-statement'")
         connection.pgconn.flush()
-        time.sleep(0.1)
+        wait_for_statement(server.dsn(), connection.info.backend_pid)
         os.kill(connection.info.backend_pid, signal.SIGKILL)
         connection.close()
     server.revive()

@@ -1,9 +1,10 @@
-"""A database with memory in it gets owners: whatever was there belongs to somebody, and is found again."""
+"""A database with memory in it gets owners and second times: what was there belongs to somebody, and is found again."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import psycopg
 import pytest
@@ -14,7 +15,7 @@ from recordari.db.address import APP_LOGIN
 from recordari.db.embedded.server import EmbeddedServer
 
 TENANT, WORKFLOW, CHOICE = (uuid.uuid4() for _ in range(3))
-SAID, GONE, TOLD = (uuid.uuid4() for _ in range(3))
+SAID, GONE, TOLD, FADED, ENDED, BOTH = (uuid.uuid4() for _ in range(6))
 
 BEFORE = f"""
 INSERT INTO tenants (tenant_id, name) VALUES ('{TENANT}', 'test');
@@ -48,6 +49,15 @@ VALUES ('{TENANT}', '{SAID}', 'chat_message', 'session', 'recent', 'ana', 'helpe
         '', 'user', now(), now(), now(), '', '', '', 0),
     ('{TENANT}', '{TOLD}', 'fact', 'agent', 'persistent', 'ana', 'helper', NULL, 'f-1', NULL, NULL, 'told', '',
         'user', now(), now(), NULL, '', '', '', 0);
+INSERT INTO items (tenant_id, item_id, kind, scope, tier, user_id, source_ref, content, content_hash, trust, event_time,
+    valid_at, created_at, archived_at, invalid_at, tsv, terms, tokens, traits)
+SELECT '{TENANT}', id, 'fact', 'user', 'recent', 'ana', id, 'x', '', 'user', now(), '2025-01-01', '2025-03-01', archived, ended,
+    '', '', '', 0
+FROM (VALUES ('{FADED}'::uuid, timestamptz '2025-05-01', NULL::timestamptz), ('{ENDED}', NULL, '2025-02-01'),
+    ('{BOTH}', '2025-05-01', '2025-06-01')) AS f (id, archived, ended);
+INSERT INTO vectors (tenant_id, item_id, model_id, live, kind, scope, user_id, event_time, embedding)
+SELECT '{TENANT}', id::uuid, 'm', false, 'fact', 'user', 'ana', now(), '[1,2]'
+FROM unnest(ARRAY['{FADED}', '{ENDED}', '{BOTH}']) AS id;
 INSERT INTO payloads (tenant_id, payload_key, item_id, bytes, sha256, body) VALUES ('{TENANT}', 'k', '{SAID}', 1, '', 'x');
 INSERT INTO vectors (tenant_id, item_id, model_id, live, kind, scope, user_id, agent_id, session_id, event_time, embedding)
 VALUES ('{TENANT}', '{SAID}', 'm', true, 'chat_message', 'session', 'ana', 'helper', 'monday', now(), '[1,2]');
@@ -84,7 +94,9 @@ def empty(server: EmbeddedServer) -> Iterator[str]:
     drop_database(server, name)
 
 
-async def test_what_was_there_before_belongs_to_somebody(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_was_there_before_belongs_to_somebody_and_keeps_its_times(
+    empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     every = migrate.migrations()
     monkeypatch.setattr(migrate, "migrations", lambda: [step for step in every if step.name < "0016"])
     await migrate.prepare(empty, login=APP_LOGIN)
@@ -101,7 +113,17 @@ async def test_what_was_there_before_belongs_to_somebody(empty: str, monkeypatch
             assert sorted({owner for (owner,) in found}) == owners, table
         threads = connection.execute("SELECT DISTINCT thread FROM items WHERE thread IS NOT NULL").fetchall()
         assert threads == [("session:user:ana\x1fmonday",)], "also of what was forgotten"
-        assert connection.execute("SELECT owner FROM vectors").fetchall() == threads
+        assert connection.execute("SELECT owner FROM vectors WHERE kind = 'chat_message'").fetchall() == threads
+        vectors = connection.execute("SELECT item_id, live, archived FROM vectors WHERE kind = 'fact'").fetchall()
+        assert set(vectors) == {(FADED, True, True), (ENDED, False, False), (BOTH, False, True)}, "the faded are found"
+        recorded = connection.execute(
+            "SELECT item_id, retired_at FROM items WHERE source_ref <> 'f-1' AND kind = 'fact'"
+        ).fetchall()
+        assert dict(recorded) == {
+            FADED: None,
+            ENDED: datetime(2025, 3, 1, tzinfo=UTC),  # not before it was written
+            BOTH: datetime(2025, 6, 1, tzinfo=UTC),
+        }
         enabled = connection.execute(
             "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'items'::regclass AND NOT tgisinternal AND tgenabled <> 'O'"
         ).fetchone()

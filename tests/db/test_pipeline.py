@@ -135,8 +135,8 @@ async def test_a_caller_that_fails_in_between_leaves_nothing(database: Database,
 async def test_who_is_cancelled_leaves_nothing_and_the_connection_goes_on(database: Database, memory: Memory) -> None:
     ((before,),) = await database.execute(memory.identity, WHO)
 
-    async def write() -> None:
-        await database.pipeline(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(SLEEP, {"seconds": 25.0})])
+    async def write(seconds: float = 25.0) -> None:
+        await database.pipeline(memory.identity, NOTE, {"user_id": "ana"}, lambda: [(SLEEP, {"seconds": seconds})])
 
     task = asyncio.create_task(write())
     asleep = "SELECT FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
@@ -146,18 +146,20 @@ async def test_who_is_cancelled_leaves_nothing_and_the_connection_goes_on(databa
         await task
     assert await noted(database, memory) == []
     assert await database.execute(memory.identity, WHO) == [(before,)]
+    await write(0.0)  # although both statements were prepared before the end
+    assert await noted(database, memory) == ["ana"]
 
 
 async def test_who_is_cancelled_while_a_failure_is_rolled_back_takes_no_connection_along(
     database: Database, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a transaction; a pipeline that fails was rolled back by the server."""
-    rolls_back = asyncio.Event()
+    rolls_back, may_end = asyncio.Event(), asyncio.Event()
     roll_back = psycopg.AsyncConnection.rollback
 
     async def slowly(connection: Connection) -> None:
         rolls_back.set()
-        await asyncio.sleep(0.1)
+        await may_end.wait()
         await roll_back(connection)
 
     async def fail() -> None:
@@ -169,6 +171,7 @@ async def test_who_is_cancelled_while_a_failure_is_rolled_back_takes_no_connecti
     task = asyncio.create_task(fail())
     await rolls_back.wait()
     task.cancel()
+    asyncio.get_running_loop().call_soon(may_end.set)  # after the cancellation has arrived
     with pytest.raises(asyncio.CancelledError):
         await task
     assert await noted(database, memory) == []

@@ -203,3 +203,13 @@ def test_the_planner_keeps_no_samples_of_what_people_say(prepared_connection: ps
         for table, column in sampled
         if column not in SAMPLED and not (table in {"items", "vectors"} and column in SAMPLED_IDS)
     ] == []
+
+
+def test_the_planner_expects_many_rows_of_every_tenant(prepared_connection: psycopg.Connection[Any]) -> None:
+    unprepared = prepared_connection.execute(
+        """SELECT c.oid::regclass::text FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+           WHERE a.attname = 'tenant_id' AND c.relkind IN ('r', 'p') AND c.relname <> 'tenants'
+               AND c.relnamespace IN ('recordari'::regnamespace, 'recordari_queue'::regnamespace)
+               AND a.attoptions IS DISTINCT FROM '{n_distinct=-0.001}'"""
+    ).fetchall()
+    assert unprepared == []

@@ -15,6 +15,7 @@ import httpx2
 from fastapi import FastAPI
 
 from recordari.app import Memory
+from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.core.telemetry import ContentFreeFormatter
 from recordari.doors.rest.admission import Admission
@@ -54,6 +55,7 @@ def client_of(app: FastAPI, *, address: str = "127.0.0.1") -> httpx2.AsyncClient
 @asynccontextmanager
 async def open_door(resources: Resources, *, admission: Admission | None = None, **changes: Any) -> AsyncIterator[Door]:
     """Serve the resources, with settings changed, to the tenants `test` and `other`."""
+    assert changes.keys() <= Settings.model_fields.keys(), "a setting that is not there changes nothing"
     resources = replace(resources, settings=resources.settings.model_copy(update=changes))
     memory, other = [
         Memory(

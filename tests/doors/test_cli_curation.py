@@ -86,7 +86,7 @@ def test_a_fact_is_corrected_ended_restored_and_pinned(here: Here) -> None:
 
 def test_nothing_is_forgotten_without_a_yes(here: Here) -> None:
     item_id = kept(here, "Ana keeps birds")
-    for command in (("forget", item_id), ("erase", "ana"), ("policy", "sweep")):
+    for command in (("forget", item_id), ("erase", "ana"), ("erase-agent", "helper"), ("policy", "sweep")):
         _, err = here.run(*command, code=2)
         assert "--yes" in err
     assert here.json("forget", item_id, "--dry-run")["item_ids"] == [item_id]
@@ -98,6 +98,9 @@ def test_nothing_is_forgotten_without_a_yes(here: Here) -> None:
     kept(here, "Ana lives in Lund")
     assert here.json("erase", "ana", "--yes")["items"] == 1
     assert here.json("stats")["by_state"] == {"forgotten": 2}
+    here.run("remember", "Refunds need a number", "--kind", "fact", "--agent", "helper")
+    assert here.run("erase-agent", "helper", "--memories", "--yes")[0] == "removed, with 1 memory and 0 sessions\n"
+    assert "no such agent" in here.run("erase-agent", "helper", "--yes", code=1)[1]
 
 
 def test_a_policy_is_shown_changed_and_tried(here: Here) -> None:

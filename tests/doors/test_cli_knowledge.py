@@ -45,6 +45,13 @@ def test_a_folder_is_synchronised_where_the_operator_allows_it(command: Cli, tmp
     assert command.run("source", "remove", "books", "--yes")[0] == "removed, with 1 document\n"
 
 
-def test_a_profile_is_printed(command: Cli) -> None:
+def test_a_profile_and_a_standing_answer_are_printed(command: Cli) -> None:
     command.run("remember", "Ana plays chess", "--kind", "fact", "--user", "ana")
     assert command.run("profile", "--user", "ana")[0] == "Personal: Ana plays chess.\n"
+    command.run("questions", "save", "games", "Which games does this customer play?")
+    assert "games" in command.run("questions", "list")[0]
+    out, note = command.run("questions", "answer", "games", "--user", "ana")
+    assert out == "Ana plays chess\n" and "offline" in note
+    assert "nothing is known" in command.run("questions", "answer", "games", "--user", "bob")[0]
+    assert command.run("questions", "remove", "games")[0] == "removed games\n"
+    assert "no such question" in command.run("questions", "answer", "games", "--user", "ana", code=1)[1]

@@ -365,6 +365,30 @@ async def test_profiles_are_of_whom_is_named_or_of_who_asks(resources: Resources
             await client.profile()
 
 
+async def test_standing_questions_are_the_same_through_both(resources: Resources) -> None:
+    async with (
+        open_door(resources, rate_limit="") as door,
+        client_to(door) as client,
+        client_to(door, "alice") as alice,
+    ):
+        saved = await client.save_question("games", "Which games does this customer play?", agent="club")
+        assert [saved] == await door.memory.list_questions() == await client.list_questions()
+        await client.delete_question("games", agent="club")
+        await client.save_question("games", "Which games does this customer play?")
+        await alice.remember_fact("Alice plays chess")
+        answer = await alice.standing_answer("games")
+        assert answer == await door.memory.standing_answer("games", user="alice")
+        assert answer == await client.acting_as(user="alice").standing_answer("games")
+        assert answer.content == "Alice plays chess" and len(answer.sources) == 1
+        for refused in (alice.save_question("x", "What?"), alice.delete_question("games")):
+            with pytest.raises(Forbidden):
+                await refused
+        with pytest.raises(InvalidInput):
+            await client.save_question("x", " ")
+        with pytest.raises(NotFound):
+            await client.delete_question("x")
+
+
 async def test_policies_holds_and_erasures_are_the_same_through_both(resources: Resources) -> None:
     async with open_door(resources, rate_limit="") as door, client_to(door) as client:
         memory = door.memory

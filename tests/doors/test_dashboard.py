@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 from starlette.applications import Starlette
 from tests.doors.rest_door import Door, open_door
+from tests.tenants.test_auth import AUDIENCE, ISSUER, Issuer, issuer, token
 from tools.web import SCHEMA, written
 
+from recordari.app import Memory
 from recordari.core.identity import Identity, Role
 from recordari.doors.web.page import PageFiles, page_routes
 from recordari.errors import Forbidden
 from recordari.kit.resources import Resources
+from recordari.tenants import auth
 from recordari.tenants.sign_ins import make_code
+
+__all__ = ["issuer"]  # a fixture
 
 OURS = {"Recordari-Page": "1", "Origin": "http://127.0.0.1"}
 
@@ -57,7 +64,8 @@ async def test_a_cookie_ends_with_its_key(resources: Resources) -> None:
         assert (await whoami(door, cookie)).status_code == 401
 
 
-async def test_erasing_a_user_signs_them_out(resources: Resources) -> None:
+async def test_erasing_a_user_signs_them_out(resources: Resources, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auth, "TRUST_SECONDS", 0.0)  # other processes trust a credential for that long
     async with open_door(resources) as door:
         code = await make_code(resources, door.memory.acting_as(user="alice").identity)
         answer = await door.client.post("/sign_in", json={"code": code}, headers=OURS)
@@ -66,7 +74,6 @@ async def test_erasing_a_user_signs_them_out(resources: Resources) -> None:
         who = (await whoami(door, cookie)).json()
         assert who["user_id"] == "alice" and who["role"] == "agent", "a user is no administrator"
         await door.memory.erase_user("alice")
-        door.app.state.authenticator._trusted.clear()
         assert (await whoami(door, cookie)).status_code == 401
 
 
@@ -159,3 +166,29 @@ async def test_a_copy_without_the_built_page_says_so(tmp_path: Path) -> None:
     app = Starlette(routes=list(page_routes(PageFiles(tmp_path))))
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1") as client:
         assert "make web" in (await client.get("/")).text
+
+
+async def test_a_jwt_signs_in_as_its_user_and_no_longer_than_it_lasts(
+    memory: Memory,
+    issuer: Issuer,
+) -> None:
+    settings: dict[str, Any] = {"jwt_jwks_url": issuer.url, "jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
+    async with open_door(memory.resources, **settings) as door:
+        answer = await door.client.post("/sign_in", json={"credential": token()}, headers=OURS)
+        assert answer.status_code == 200, answer.text
+        cookie = {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
+        door.client.cookies.clear()
+        who = (await whoami(door, cookie)).json()
+        assert (who["user_id"], who["role"]) == ("jane", "agent")
+        assert (await door.client.get("/v1/audit", headers=cookie)).status_code == 403
+        lasts = datetime.fromisoformat(answer.json()["expires_at"]) - datetime.now(UTC)
+        assert lasts <= timedelta(hours=1), "the token ends sooner than a sign-in would"
+        refused = await door.client.post("/sign_in", json={"credential": token() + "x"}, headers=OURS)
+        assert refused.status_code == 401
+
+
+def test_the_built_page_is_small() -> None:
+    files = PageFiles()
+    if not files.are_built:
+        pytest.skip("the dashboard is not built (make web)")
+    assert files.compressed_bytes <= 300_000

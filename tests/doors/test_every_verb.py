@@ -48,6 +48,7 @@ COMMANDS = {
     "export": "export",
     "forget": "forget",
     "erase_user": "erase",
+    "delete_agent": "erase-agent",
     "memory_stats": "stats",
     "quota_usage": "stats",
     "reindex": "reindex",
@@ -110,6 +111,10 @@ COMMANDS = {
     "remove_source": "source remove",
     "sync_source": "source sync",
     "profile": "profile",
+    "save_question": "questions save",
+    "list_questions": "questions list",
+    "delete_question": "questions remove",
+    "standing_answer": "questions answer",
     "get_privacy_policy": "policy privacy",
     "set_privacy_policy": "policy privacy",
     "list_sessions": "sessions list",
@@ -124,6 +129,8 @@ COMMANDS = {
     "list_jobs": "jobs list",
     "job_counts": "jobs counts",
     "list_dead_letters": "jobs dead",
+    "job_schedule": "jobs schedule",
+    "server_health": "doctor",
     "active_workflows": "workflows plot",
     "replay_dead_letter": "jobs replay",
     "replay_dead_letters": "jobs replay",
@@ -142,10 +149,16 @@ COMMANDS = {
 }
 
 AN_AGENT_CALLS_IT = "an agent calls it, while it runs"
-THE_DASHBOARD_DRAWS_IT = "the dashboard draws it; `stats` has the figures of now"
+THE_DASHBOARD_DRAWS_IT = "the dashboard draws it"
 A_PROGRAM_CALLS_IT = "a program sets it up; a person reads the result elsewhere"
 NO_COMMAND = {
     "memory_activity": THE_DASHBOARD_DRAWS_IT,
+    "entity_graph": THE_DASHBOARD_DRAWS_IT,
+    "entity_items": THE_DASHBOARD_DRAWS_IT,
+    "list_choices": THE_DASHBOARD_DRAWS_IT,
+    "item_uses": "the dashboard shows it; `policy forecast` counts the uses",
+    "list_erasures": "the dashboard lists them; `erase` waits for its own",
+    "settings_in_force": "an operator reads the environment; `doctor` checks it",
     **dict.fromkeys(
         [
             "add_messages",
@@ -182,7 +195,6 @@ NO_COMMAND = {
     ),
     **dict.fromkeys(
         [
-            "delete_agent",
             "get_agent",
             "get_report",
             "get_user",

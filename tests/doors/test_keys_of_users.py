@@ -72,20 +72,22 @@ async def test_a_key_acts_for_the_users_it_was_made_for_and_for_no_other(
 @pytest.mark.parametrize("key", ["agent", "none", "some", "ben"])
 async def test_a_key_that_names_no_user_finds_nothing_of_any(resources: Resources, key: str) -> None:
     async with furnished(resources) as door:
-        reads: list[tuple[str, str, dict[str, Any]]] = [
-            ("POST", "/v1/recall", {"query": "alarm code zebra", "top_k": 20}),
-            ("POST", "/v1/context", {"question": "What is the alarm code?"}),
-            ("GET", "/v1/items", {}),
-            ("GET", "/v1/sessions", {}),
-            ("GET", "/v1/sessions/visit", {}),
-            ("GET", "/v1/sessions/visit/notes", {}),
-            ("GET", "/v1/state/session/visit", {}),
-            ("GET", "/v1/users/ana", {}),
+        reads: list[tuple[str, str, dict[str, Any], str]] = [
+            ("POST", "/v1/recall", {"query": "alarm code", "top_k": 20}, "zebra"),
+            ("POST", "/v1/context", {"question": "What is the alarm code?"}, "zebra"),
+            ("GET", "/v1/items", {}, "zebra"),
+            ("GET", "/v1/sessions", {}, '"ana"'),
+            ("GET", "/v1/sessions/visit", {}, '"ana"'),
+            ("GET", "/v1/sessions/visit/notes", {}, "zebra"),
+            ("GET", "/v1/state/session/visit", {}, "zebra"),
+            ("GET", "/v1/users/ana", {}, '"ana"'),
         ]
-        for method, path, body in reads:
+        for method, path, body, hers in reads:
             more: dict[str, Any] = {"json": body} if method == "POST" else {}
+            own = await door.request(method, path, headers=headers("ana"), **more)
+            assert hers in own.text, "it is there to be found"
             answer = await door.request(method, path, key=key, headers=headers(), **more)
-            assert answer.status_code < 500 and "zebra" not in answer.text, (path, answer.text)
+            assert answer.status_code < 500 and hers not in answer.text, (path, answer.text)
 
 
 async def test_a_limited_key_keeps_its_limit_over_mcp_and_over_mem0s_routes(resources: Resources) -> None:

@@ -61,27 +61,40 @@ def test_the_sync_classes_list_every_verb_with_its_signature(facade: type, origi
     assert not hasattr(facade, "no_such_verb")
 
 
-@pytest.mark.parametrize(
-    ("field", "call"),
-    [
-        ("query", lambda memory: memory.recall(5)),
-        ("top_k", lambda memory: memory.recall("tea", top_k="5")),
-        ("top_k", lambda memory: memory.recall("tea", top_k=True)),
-        ("top_k", lambda memory: memory.recall("tea", top_k=None)),
-        ("since", lambda memory: memory.recall("tea", since="yesterday")),
-        ("source_kinds", lambda memory: memory.recall("tea", source_kinds=[])),
-        ("source_kinds", lambda memory: memory.recall("tea", source_kinds=["rumour"])),
-        ("item_id", lambda memory: memory.get_item("tea")),
-        ("confidence", lambda memory: memory.remember_many([replace(TEA, confidence="high")])),  # type: ignore[arg-type]
-        ("speaker", lambda memory: memory.remember_many([replace(TEA, speaker=5)])),  # type: ignore[arg-type]
-    ],
-)
-async def test_a_wrong_argument_is_refused_by_its_name(
-    memory: Memory, field: str, call: Callable[[Any], Awaitable[Any]]
-) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        await call(memory)
-    assert refused.value.details["field"] == field
+WRONG: list[tuple[str, Callable[[Any], Awaitable[Any]]]] = [
+    ("query", lambda memory: memory.recall(5)),
+    ("top_k", lambda memory: memory.recall("tea", top_k="5")),
+    ("top_k", lambda memory: memory.recall("tea", top_k=True)),
+    ("top_k", lambda memory: memory.recall("tea", top_k=None)),
+    ("since", lambda memory: memory.recall("tea", since="yesterday")),
+    ("source_kinds", lambda memory: memory.recall("tea", source_kinds=[])),
+    ("source_kinds", lambda memory: memory.recall("tea", source_kinds="fact")),
+    ("source_kinds", lambda memory: memory.recall("tea", source_kinds=["rumour"])),
+    ("item_id", lambda memory: memory.get_item("tea")),
+    ("confidence", lambda memory: memory.remember_many([replace(TEA, confidence="high")])),  # type: ignore[arg-type]
+    ("speaker", lambda memory: memory.remember_many([replace(TEA, speaker=5)])),  # type: ignore[arg-type]
+    ("metadata", lambda memory: memory.remember_fact("tea", metadata=["a"])),
+    ("messages", lambda memory: memory.add_messages([{"content": "tea"}], session_id="chat")),
+    ("messages", lambda memory: memory.add_messages("tea", session_id="chat")),
+    ("limit", lambda memory: memory.list_workflows(limit=0)),
+    ("limit", lambda memory: memory.list_users(limit=-1)),
+    ("limit", lambda memory: memory.list_audit(limit=0)),
+    ("deleted_days", lambda memory: memory.set_retention_policy(deleted_days="7")),
+]
+
+
+async def test_a_wrong_argument_is_refused_by_its_name(memory: Memory) -> None:
+    for field, call in WRONG:
+        with pytest.raises(InvalidInput) as refused:
+            await call(memory)
+        assert refused.value.details["field"] == field, refused.value.message
+
+
+def test_the_signature_of_a_verb_says_what_it_takes() -> None:
+    for name, verb in inspect.getmembers(Memory, inspect.isfunction):
+        for parameter in inspect.signature(verb).parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                assert name == "enqueue_job" or "Unpack" in str(parameter.annotation), f"{name} hides what it takes"
 
 
 async def test_two_memories_of_one_process_share_the_database(settings: Settings) -> None:

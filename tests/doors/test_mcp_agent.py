@@ -68,6 +68,7 @@ async def test_an_agent_works_through_a_run(door: str, memory: Memory, command: 
         await _state(client)
         await _notes(client)
         await _run(client)
+        await _questions(memory, client)
         choice = await called(client, "choose_workflow", agent_type="support", task_type="refund")
         assert choice["workflow"]["spec"] == {"steps": ["ask", "answer"]}
         rewarded = await called(client, "reward_workflow", choice_id=choice["choice_id"], score=1.0)
@@ -90,6 +91,15 @@ async def _state(client: Client) -> None:
     assert [entry["key"] for entry in (await called(client, "list_state"))["entries"]] == ["plan"]
     assert await called(client, "delete_state", key="plan") == {"removed": "plan"}
     assert "not_found" in await refused(client, "get_state", key="plan")
+
+
+async def _questions(memory: Memory, client: Client) -> None:
+    await memory.save_question("tea", "What does this customer drink?")
+    fact = await memory.acting_as(user="ana").remember_fact("Ana drinks green tea.")
+    assert [one["name"] for one in (await called(client, "list_questions"))["questions"]] == ["tea"]
+    answer = await called(client, "standing_answer", name="tea")
+    assert (answer["content"], answer["sources"]) == ("Ana drinks green tea.", [str(fact.id)])
+    assert "not_found" in await refused(client, "standing_answer", name="coffee")
 
 
 async def _notes(client: Client) -> None:

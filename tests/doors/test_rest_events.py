@@ -24,6 +24,7 @@ from tests.patience import PATIENCE, until
 
 from recordari.app import Memory
 from recordari.core.items import NewItem
+from recordari.db import outbox
 from recordari.db.queries import Query
 from recordari.errors import InvalidInput
 from recordari.events import follow, webhooks
@@ -325,7 +326,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def allowing(memory: Memory, pace: Pace | None = None, *, private: bool = True) -> Memory:
-    settings = memory.resources.settings.model_copy(update={"webhook_allow_private": private})
+    settings = memory.resources.settings.model_copy(update={"allow_private_addresses": ["webhooks"] if private else []})
     resources = replace(memory.resources, settings=settings)
     return Memory(resources.replacing(Pace, pace or Pace()), memory.identity)
 
@@ -351,6 +352,21 @@ async def test_a_webhook_is_told_in_order_and_can_prove_who_speaks(memory: Memor
         assert headers["host"] == taken.url.split("/")[2]
         assert b"note" not in body
         assert len({each["webhook-id"] for each, _ in taken.requests}) == len(taken.requests)
+
+
+async def test_what_changes_many_items_at_once_wakes_a_webhook_once_and_it_hears_of_each(memory: Memory) -> None:
+    memory = allowing(memory)
+    chat = memory.acting_as(user="ana", session="chat-1")
+    notes = [await chat.remember(f"note {number}") for number in range(20)]
+    with receiver() as taken:
+        await memory.create_webhook(taken.url, types=["item.forgotten"])
+        await memory.create_webhook(taken.url, types=["user.erased"])
+        await memory.erase_user("ana")
+        async with memory.resources.database.transaction(memory.identity) as tx:
+            assert await outbox.pending(tx, "webhook") == 2
+        async with background_worker(memory.resources):
+            await until(lambda: len(taken.events()) > len(notes))
+    assert sorted(event["type"] for event in taken.events()) == ["item.forgotten"] * len(notes) + ["user.erased"]
 
 
 async def test_an_outage_loses_nothing_and_is_visible(memory: Memory) -> None:
@@ -437,7 +453,7 @@ async def test_a_webhook_that_a_crash_left_behind_is_woken_by_the_hourly_job(mem
 
 
 async def test_the_secret_is_shown_once_and_stands_encrypted(resources: Resources) -> None:
-    async with open_door(resources, webhook_allow_private=True) as door:
+    async with open_door(resources, allow_private_addresses=["webhooks"]) as door:
         made = await door.request("POST", "/v1/webhooks", json={"url": "http://127.0.0.1:9/x"})
         assert made.status_code == 201
         secret, webhook_id = made.json()["secret"], made.json()["webhook"]["webhook_id"]

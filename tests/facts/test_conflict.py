@@ -96,6 +96,24 @@ def test_compatible_statements_both_stay(older: str, newer: str) -> None:
     assert ruling(said(newer, day=1), said(older)).verdict is Verdict.KEEP
 
 
+@pytest.mark.parametrize(
+    ("older", "newer", "ends"),
+    [
+        ("Mira won't miss a rehearsal.", "Mira doesn't eat fish.", False),
+        ("Mira won't quit the choir.", "Mira won't let her neighbours down.", False),
+        ("Mira has been taking a pottery class lately.", "Last week Mira tried something new.", False),
+        ("Mira is in charge of the kiln at Mira's studio.", "Mira just got a new kayak.", False),
+        ("Mira has been practising for 20 minutes every day.", "Mira has been practising for two years now.", False),
+        ("Mira lives in Graz.", "Mira moved to Linz.", True),
+        ("Mira's rent is 700 euros.", "Mira's rent went up to 760 euros.", True),
+        ("Mira doesn't eat fish.", "Mira eats fish now.", True),
+    ],
+)
+def test_the_name_of_the_speaker_is_nothing_that_two_statements_share(older: str, newer: str, ends: bool) -> None:
+    found = ruling(said(newer, day=1, speaker="Mira"), said(older, speaker="Mira"))
+    assert (found.verdict is Verdict.SUPERSEDE) is ends, found.rule
+
+
 def test_a_named_predicate_with_one_value_ends_the_other_object() -> None:
     old = said("Account 7 is at 9:00 in the west", subject="account:7", predicate="time_zone", object="UTC-8")
     new = said("Account 7 sits in the east", day=1, subject="account:7", predicate="time_zone", object="UTC-5")

@@ -19,7 +19,7 @@ NOW = datetime(2026, 5, 2, tzinfo=UTC)
 CASES = Path(__file__).parent / "cases"
 PAIRS = [
     tuple(line.split("\t"))
-    for name in ("pairs.tsv", "harder.tsv")
+    for name in ("pairs.tsv", "harder.tsv", "everyday.tsv")
     for line in (CASES / name).read_text("utf-8").splitlines()
 ]
 OTHER_DOMAINS = [tuple(line.split("\t")) for line in (CASES / "other_domains.tsv").read_text("utf-8").splitlines()]

@@ -58,6 +58,13 @@ async def test_a_preview_shows_what_would_be_learnt_and_keeps_nothing(memory: Me
     ]
     tried = await chat.preview_facts(text, speaker="Ana", learning=WISHES)
     assert [fact.refused for fact in tried] == [None, "health"]
+    # Words of similar meaning, which the topics do not list.
+    near = await chat.preview_facts(
+        "I have diabetes. I go to church on Sundays. I play chess on Tuesdays. I live in a small flat.",
+        speaker="Ana",
+        learning={"never": ["health", "religion"]},
+    )
+    assert [fact.refused for fact in near] == ["health", "religion", None, None]
     assert [fact.refused for fact in await chat.preview_facts(text, learning=WISHES, agent_id="helper")] == [
         "Lund",
         "health",

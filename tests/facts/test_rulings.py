@@ -147,6 +147,10 @@ async def test_rulings_are_listed_and_undone_over_rest(resources: Resources) -> 
         (ruling,) = page["items"]
         assert ruling["content"] == "The northern depot opens at 6 am"
         assert (await door.request("GET", "/v1/rulings", key="agent")).status_code == 403
+        hers, anothers = {"Recordari-User": "ana"}, {"Recordari-User": "bob"}
+        assert (await door.request("GET", "/v1/rulings", headers=hers)).json() == page
+        assert (await door.request("GET", "/v1/rulings", headers=anothers)).json()["items"] == []
         path = f"/v1/rulings/{ruling['ruling_id']}/undo"
+        assert (await door.request("POST", path, headers=anothers)).status_code == 404
         assert (await door.request("POST", path, json={"reason": "two gates"})).status_code == 204
         assert len(await live(ana)) == 3

@@ -9,13 +9,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 from tests.folders import open_folder
+from tests.patience import wait_for_statement
 
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.errors import ConfigurationError
@@ -273,7 +273,7 @@ def test_a_start_waits_for_the_statements_of_a_killed_server_to_end(place: Place
         connection.execute("SET statement_timeout = '2s'")
         connection.pgconn.send_query(b"SELECT count(*) FROM generate_series(1, 1000000000)")
         connection.pgconn.flush()
-        time.sleep(0.2)
+        wait_for_statement(server.dsn(), connection.info.backend_pid)
         os.kill(postmaster(server), signal.SIGKILL)
         server.revive()
     assert place.rows(server) == place.acknowledged

@@ -27,6 +27,7 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.core.items import NewItem
+from recordari.errors import ProviderError
 from recordari.facts import storage as facts_storage
 from recordari.facts.storage import Link
 from recordari.lifetime import erase
@@ -227,6 +228,18 @@ async def test_an_erasure_that_is_run_again_does_no_harm(memory: Memory) -> None
     again = await erase.run_erasure(memory.resources, memory.identity, erasure_id=str(erased.erasure_id))
     assert again == erased
     assert (await memory.erase_user("ana")).items == 0
+
+
+async def test_an_erasure_is_closed_only_when_its_journal_is_written(memory: Memory) -> None:
+    await memory.save_user(USER)
+    in_the_way = journal_file(memory.resources, memory.identity).parent
+    in_the_way.write_text("no folder")
+    with pytest.raises(ProviderError, match="journal of erasures cannot be"):
+        await memory.erase_user(USER)
+    in_the_way.unlink()
+    erasure = await memory.erase_user(USER)
+    assert erasure.finished_at is not None
+    assert erasure.user_hash.hex() in journal_file(memory.resources, memory.identity).read_text()
 
 
 async def test_what_is_forgotten_leaves_the_reasons_of_the_audit_and_the_samples_of_the_planner(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-REQUESTS = int(os.environ.get("RECORDARI_TEST_REQUESTS", "600"))
+REQUESTS = int(os.environ.get("RECORDARI_TEST_REQUESTS", "400"))
 
 
 @pytest.mark.timeout(1200)
@@ -21,5 +21,6 @@ def test_random_requests_of_users_and_tenants_get_nothing_of_each_other() -> Non
     assert done.returncode == 0, done.stdout + done.stderr
     compared = re.search(r"(\d+) requests with ids of others", done.stdout)
     assert compared is not None and int(compared[1]) > REQUESTS // 10, done.stdout
-    asked = re.search(r"(\d+) of (\d+) operations asked", done.stdout)
-    assert asked is not None and int(asked[1]) > int(asked[2]) // 3, done.stdout
+    asked = re.search(r"(\d+) of (\d+) operations asked, (\d+) with success", done.stdout)
+    assert asked is not None and int(asked[1]) > int(asked[2]) // 2, done.stdout
+    assert int(asked[3]) > int(asked[2]) // 4, "what never succeeds is not attacked"

@@ -121,7 +121,9 @@ async def lived_in(memory: Memory) -> AsyncIterator[Memory]:
     choice = await ana.choose("support", "reply", seed=1)
     await ana.reward(choice.choice_id, 1.0, outcome_id="done")
     await ana.profile()
+    await memory.save_question("ferries", "When does the ferry leave Kendwa?")
     await work_off(memory)
+    assert (await ana.standing_answer("ferries")).sources
     await ana.recall("When does the ferry leave Kendwa?")
     await memory.resources.get(AccessCounts).flush()
     await ana.remember_fact("Ana takes the bus to Paje.", scope="user")  # her profile is stale now

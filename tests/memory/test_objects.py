@@ -34,16 +34,16 @@ def s3(tmp_path: Path) -> Iterator[S3Server]:
 
 
 def bucket(server: S3Server) -> S3Objects:
-    return S3Objects(
-        S3Spec(
-            bucket=BUCKET,
-            endpoint=server.endpoint,
-            region="us-east-1",
-            access_key=ACCESS_KEY,
-            secret_key=SECRET_KEY,
-            prefix="recordari",
-        )
+    settings = Settings(
+        object_bucket=f"{BUCKET}/recordari/",
+        object_endpoint=server.endpoint,
+        object_region="us-east-1",
+        object_access_key=SecretStr(ACCESS_KEY),
+        object_secret_key=SecretStr(SECRET_KEY),
     )
+    store = make_objects(settings)
+    assert isinstance(store, S3Objects)
+    return store
 
 
 @pytest.fixture(params=["folder", pytest.param("bucket", marks=needs_s3), "encrypted folder"])
@@ -133,6 +133,7 @@ async def test_bodies_live_encrypted_in_a_bucket_and_erasure_removes_them(memory
     kept = await ana.remember("canary of ana " * 20_000, kind="tool_output", scope="user")
     document = await remote.add_document("big.txt", b"the manual says so. " * 10_000)
     assert len(s3.files()) == 2
+    assert all(path.is_relative_to(s3.folder / BUCKET / "recordari") for path in s3.files())
     assert not [path for path in s3.files() if b"canary" in path.read_bytes()]
     assert kept.payload_key is not None
     assert (await ana.read_tool_output(kept.payload_key, start=10, length=3)).content == "ana"

@@ -19,7 +19,8 @@ from recordari.db import outbox
 from recordari.db.queries import Query
 from recordari.models.base import Embedder, Vector
 from recordari.models.embedding import Embedders
-from recordari.models.static import STATIC_MODEL, StaticTokens
+from recordari.models.pull import RESCORER
+from recordari.models.static import StaticTokens
 from recordari.wiring import open_resources
 
 MOVE = Query("tests.move", "Begins a move to another model.", "UPDATE tenants SET embedding_target = 'another'")
@@ -142,7 +143,7 @@ async def test_what_is_said_at_once_in_one_session_is_all_embedded(chat: Memory)
 
 
 def test_words_seen_before_have_the_tokens_that_the_tokeniser_gives_them() -> None:
-    files = require_model(STATIC_MODEL)
+    files = require_model(RESCORER)
     tokens, tokeniser = StaticTokens(files), Tokenizer.from_file(str(files.tokenizer))
     tokeniser.no_truncation()
     chosen = random.Random(7)

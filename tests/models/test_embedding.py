@@ -15,7 +15,7 @@ import pytest
 from tests.json_server import Answer, JsonServer, Reply, Request, json_server
 from tests.local_models import require_model
 
-from recordari.config import Settings
+from recordari.config import EmbeddingPrefixes, Settings
 from recordari.errors import ConfigurationError, ProviderError
 from recordari.models.base import Embedder
 from recordari.models.embedding import (
@@ -462,8 +462,7 @@ async def test_settings_reach_the_service() -> None:
             embedding_url=server.url,
             embedding_model="m",
             embedding_dimensions=3,
-            embedding_query_prefix="query: ",
-            embedding_passage_prefix="passage: ",
+            embedding_prefixes=EmbeddingPrefixes(query="query: ", passage="passage: "),
         )
         embedders = make_embedders(settings)
         embedder = embedders.primary

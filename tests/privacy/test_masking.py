@@ -54,6 +54,9 @@ def masked(text: str, policy: PrivacyPolicy = POLICY) -> str:
         ("seen from 93.184.216.34 and 2606:4700:4700::1111", "seen from [IP_ADDRESS] and [IP_ADDRESS]"),
         ("device 00:1A:2B:3C:4D:5E", "device [MAC_ADDRESS]"),
         ("pay 1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", "pay [CRYPTO_WALLET]"),
+        ("send doge to DH5yaieqoZN36fDVciNyRueRGvGLR3mr7L", "send doge to [CRYPTO_WALLET]"),
+        ("driving licence: SMITH 902128 AB9CD", "driving licence: [NATIONAL_ID]"),
+        ("Ausweisnummer: L01X00T471, voter ID XYZ7654321", "Ausweisnummer: [NATIONAL_ID], voter ID [NATIONAL_ID]"),
         ("Appelez le 0033 1 42 68 53 00 demain", "Appelez le [PHONE] demain"),
         ("00 33 6 12 34 56 78 or 0033142685300", "[PHONE] or [PHONE]"),
         ("from 00-1-212-555-0147 again", "from [PHONE] again"),
@@ -125,6 +128,18 @@ def test_personal_data_is_masked_by_default(text: str, expected: str) -> None:
         ('{"auth": "YWRtaW46c3VwZXJzZWNyZXQ="}', '{"auth": "[SECRET]"}'),
         ("login admin / Adm1n!2024", "login admin / [SECRET]"),
         ("Cookie: theme=dark; sid=f3b1c2d4e5f60718293a4b5c", "Cookie: theme=dark; sid=[SECRET]"),
+        ("The wifi password at the cabin is moosehead41.", "The wifi password at the cabin is [SECRET]."),
+        ("A senha do wifi é girassol2031", "A senha do wifi é [SECRET]"),
+        ("my netflix password is still Blaubeer3.", "my netflix password is still [SECRET]."),
+        ("basic auth is admin / Qu4rtz!lamp", "basic auth is admin / [SECRET]"),
+        ("pw Xk2!vvPlm9 for the NAS", "pw [SECRET] for the NAS"),
+        ("the pin for the app is 7719, SIM PUK 48219035", "the pin for the app is [SECRET], SIM PUK [SECRET]"),
+        (
+            "Your Uber code: 4417. G-582913 is your login code",
+            "Your Uber code: [SECRET]. G-[SECRET] is your login code",
+        ),
+        ('<add key="password" value="Wal-Nuss77"/>', '<add key="password" value="[SECRET]"/>'),
+        ('the passphrase "correct horse battery staple"', 'the passphrase "[SECRET]"'),
     ],
 )
 def test_secrets_are_masked_by_default(text: str, expected: str) -> None:
@@ -163,6 +178,9 @@ def test_secrets_are_masked_by_default(text: str, expected: str) -> None:
         "DE00 3704 0044 0532 0130 00",
         "commit 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b",
         "We live at 12 Main Street, and I was born on 3 May 1990.",
+        "your zip code is 10115, your discount code is 20242, and 404 is your status code",
+        "the password in the form is required; the account manager / senior clerk signed it",
+        "he was born 3 days before Christmas",
     ],
 )
 def test_other_text_is_left_alone(text: str) -> None:
@@ -190,6 +208,7 @@ def test_a_policy_decides_for_each_type() -> None:
     policy = PrivacyPolicy.read({"email": "keep", "phone": "drop", "street_address": "mask", "birth_date": "mask"})
     text = "a@example.com +44 20 7946 0958 ssn 078-05-1120, 12 Main Street, born on 3 May 1990"
     assert masked(text, policy) == "a@example.com  ssn [US_SSN], [STREET_ADDRESS], born on [BIRTH_DATE]"
+    assert masked("née le 3 mai 1992, nato il 12/08/1975, geboren 7. Mai 1981", policy).count("[BIRTH_DATE]") == 3
 
 
 def test_a_policy_may_keep_everything_but_secrets_or_be_switched_off() -> None:

@@ -11,7 +11,7 @@ from tests.working import settled
 from recordari.app import Memory
 from recordari.core.identity import Identity
 from recordari.errors import InvalidInput, ProviderError
-from recordari.recall.ask import Answerer, CitedStatement
+from recordari.recall.ask import CitedStatement, CitingAnswerer
 
 SAID = (
     ("Ruth", "We adopted a greyhound called Pepper last spring. She sleeps most of the day.", 3),
@@ -78,7 +78,7 @@ async def test_a_statement_of_a_model_must_cite_what_it_was_shown(home: Memory) 
             return self.says
 
     model = Model()
-    asked = type(home)(home.resources.replacing(Answerer, model), home.identity)
+    asked = type(home)(home.resources.replacing(CitingAnswerer, model), home.identity)
     model.says = [CitedStatement(text="The dog is called Pepper.", items=(1,))]
     cited = await asked.ask("What is the name of Ruth's greyhound?")
     assert cited.writer == "test-model" and cited.answer == "The dog is called Pepper. [1]"

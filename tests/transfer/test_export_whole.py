@@ -45,6 +45,7 @@ LEFT_OUT = {
     "audit": "what happened here",
     "answers": "what happened here",
     "events": "what happened here",
+    "uses": "what happened here",
     "event_feeds": "what happened here",
     "memberships": "between tenants",
     "shares": "between tenants",
@@ -54,6 +55,7 @@ LEFT_OUT = {
     "mentions": "derived",
     "profiles": "derived",
     "profile_changes": "derived",
+    "question_answers": "derived",
     "protected_texts": "derived",
     "memory_versions": "derived",
     "usage": "derived",
@@ -86,6 +88,8 @@ DAMAGED: list[tuple[str, dict[str, Any]]] = [
     ("file", {"body": "%"}),
     ("feedback", {"opinion": "fine"}),
     ("hold", {"action_id": ""}),
+    ("question", {"question": ""}),
+    ("question", {"changed_at": "infinity"}),
     ("workflow", {"prior_alpha": "NaN"}),
     ("workflow", {"spec_text": "[]"}),
     ("outcome", {"score": 2}),
@@ -126,6 +130,8 @@ async def filled(memory: Memory) -> dict[str, Any]:
     run = await ana.start_run(run_id="r1", session_id="chat-1", input={"goal": "book"})
     await ana.end_turn(run.run.run_id, state={"step": 2})
     await ana.put_entry(("wishes",), "seat", {"text": "aisle"})
+    await memory.save_question("care", "What does Ana prefer?")
+    await memory.save_question("care", "What does this customer care about?", agent="helper")
     for text in TWICE:
         await ana.remember_fact(text)
     made["bobs"] = (await bob.remember_fact("Bob likes climbing on granite")).id

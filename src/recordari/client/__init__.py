@@ -95,7 +95,7 @@ class Client(_Verbs):
 
     async def whoami(self) -> Identity:
         """The identity that the server gives these requests."""
-        return await self._call(OPERATIONS["whoami"], {}, TypeAdapter(Identity))
+        return await self._call(OPERATIONS["whoami"], {}, _identity())
 
     def import_items(
         self, items: News, *, total: int = 0, progress: Progress | None = None
@@ -196,6 +196,11 @@ class Client(_Verbs):
             case "database", UUID() as database_id:
                 return {**arguments, "database": (await self.get_database(database_id)).name}
         return arguments
+
+
+@functools.cache
+def _identity() -> TypeAdapter[Identity]:
+    return TypeAdapter(Identity)
 
 
 def _verb(name: str, route: Route) -> Callable[..., Awaitable[Any]]:

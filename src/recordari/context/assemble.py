@@ -29,7 +29,7 @@ from recordari.context.rules.rendering import ChatMessage, Composed, ContextSect
 from recordari.context.sources import Base, Fetched, item_of, read_base
 from recordari.core.checks import check_times, checked_content
 from recordari.core.described import DESCRIBED
-from recordari.core.identity import AskedScope, Identity, SessionId, checked_choice
+from recordari.core.identity import AskedScope, Identity, SessionId, checked_choice, checked_id
 from recordari.core.items import KINDS
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
@@ -38,7 +38,7 @@ from recordari.models.language import LanguageModel, fenced
 from recordari.recall import recall
 from recordari.recall.accesses import note_use
 from recordari.recall.process_cache import RecallCache
-from recordari.recall.request import AGENT_TOP_K, MAX_QUERY_CHARACTERS, RecallAnswer, RecalledItem, RecallRequest
+from recordari.recall.request import AGENT_TOP_K, MAX_QUERY_CHARACTERS, RecallAnswer, RecalledItem, RecallRequest, Via
 from recordari.recall.rules.steps import joined, next_questions
 from recordari.recall.rules.temporal.times import Interval, written_interval
 from recordari.tenants.tenants import TenantCache
@@ -58,6 +58,7 @@ class ContextRequest:
     profile: str | None = None
     """None: the tenant's default, which is `router` unless a setting changes it."""
     budget: int | None = None
+    project: str | None = None
     render: Rendering = Rendering.TEXT
     as_of: datetime | None = None
     known_at: datetime | None = None
@@ -94,6 +95,7 @@ async def get_context(
     *,
     profile: str | None = None,
     budget: int | None = None,
+    project: str | None = None,
     render: Rendering | str = Rendering.TEXT,
     as_of: datetime | None = None,
     known_at: datetime | None = None,
@@ -103,12 +105,14 @@ async def get_context(
 ) -> Context:
     """Assemble the context for a question: definition, session and memory, within a budget of tokens.
 
-    `as_of` shows what was true at a moment, `known_at` what was recorded by then.
+    `project` names the piece of work: what was said in it comes first. `as_of` shows what was true at a moment, `known_at`
+    what was recorded by then.
     """
     request = ContextRequest(
         question=question,
         profile=profile,
         budget=budget,
+        project=checked_id("project", project) if project is not None else None,
         render=checked_choice("render", Rendering, render),
         as_of=as_of,
         known_at=known_at,
@@ -168,7 +172,7 @@ class _Assembly:
         composed = self._composed(plan, shares, {name: section.items for name, section in fetched.items()}, base.hint)
         rendered = composed.rendered
         self._mark("total", started)
-        await self._note_use(composed.sections, [*long_term.items, *temporal.items])
+        self._note_use(composed.sections, [*long_term.items, *temporal.items])
         return Context(
             profile=plan.profile.name,
             budget=plan.budget,
@@ -233,7 +237,9 @@ class _Assembly:
         try:
             async with asyncio.TaskGroup() as tasks:
                 times = {"as_of": self.request.as_of, "known_at": self.request.known_at}
-                base = tasks.create_task(read_base(self.resources, self.identity, plan, **times))
+                base = tasks.create_task(
+                    read_base(self.resources, self.identity, plan, project=self.request.project, **times)
+                )
                 long_term = tasks.create_task(self._long_term(plan))
                 temporal = tasks.create_task(self._temporal(plan))
         except BaseExceptionGroup as group:
@@ -246,7 +252,7 @@ class _Assembly:
         if question is None or SectionName.LONG_TERM not in plan.shares:
             return _Recalled()
         started = time.perf_counter()
-        result = await self._recall(question)
+        result = await self._recall(question, history=plan.profile.recalls_history)
         if self.request.iterate is Iteration.ALWAYS or (self.request.iterate is Iteration.AUTO and plan.multi_step):
             await self._step_by_step(question, result, kept=plan.shares[SectionName.LONG_TERM].most or AGENT_TOP_K)
         result.milliseconds = (time.perf_counter() - started) * 1000
@@ -283,7 +289,7 @@ class _Assembly:
         result.milliseconds = (time.perf_counter() - started) * 1000
         return result
 
-    async def _recall(self, question: str, interval: Interval | None = None) -> _Recalled:
+    async def _recall(self, question: str, interval: Interval | None = None, *, history: bool = False) -> _Recalled:
         """Recall what may be shown unasked; with a time that was asked for, also what has faded and other sessions."""
         request = RecallRequest(
             query=question,
@@ -294,7 +300,8 @@ class _Assembly:
             as_of=self.request.as_of,
             known_at=self.request.known_at,
             archived=interval is not None,
-            leaves_out=AskedScope.HISTORY if interval is None else None,
+            leaves_out=AskedScope.HISTORY if interval is None and not history else None,
+            project=self.request.project,
             enable_rerank=self.request.enable_rerank,
             explain=self.request.explain,
             counts_as_use=False,
@@ -308,12 +315,12 @@ class _Assembly:
         )
         return _Recalled(items=list(answer.items), degraded=answer.degraded, from_cache=is_cached, trace=answer.trace)
 
-    async def _note_use(self, sections: Sequence[Section], recalled: Sequence[RecalledItem]) -> None:
+    def _note_use(self, sections: Sequence[Section], recalled: Sequence[RecalledItem]) -> None:
         """Count the recalled items that are shown as used; those only considered are not."""
         names = {SectionName.LONG_TERM, SectionName.TEMPORAL}
         shown = {kept.item.item_id for section in sections if section.name in names for kept in section.items}
         used = {item.id: item for item in recalled if item.id in shown}
-        await note_use(self.resources, self.identity, list(used.values()))
+        note_use(self.resources, self.identity, list(used.values()), via=Via.CONTEXT)
 
     def _trace(
         self,

@@ -1,4 +1,4 @@
-"""`recordari context` and `recordari profile`."""
+"""`recordari context`, `recordari profile` and `recordari questions`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from recordari.context import assemble, profiles
+from recordari.context import assemble, profiles, questions
 from recordari.context.assemble import Context
 from recordari.context.rules.context import Iteration, Rendering
 from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Explain, Moment, Session, Tenant, User, ask, read_moment
-from recordari.kit.output import Answer, Hint, Table, Text
+from recordari.kit.output import Answer, Commands, Hint, Record, Table, Text
 
 
 def context(
@@ -76,3 +76,48 @@ def profile(*, user: User = None, agent: Agent = None, tenant: Tenant = DEVELOPM
     """Print the facts about a user or an agent in a few hundred tokens."""
     answer = ask(lambda caller: profiles.profile(*caller, user=user, agent=agent), tenant)
     return Answer(answer, Text(answer.content or "no facts are known yet"))
+
+
+questions_commands = Commands()
+
+QuestionName = Annotated[str, typer.Argument(help="Name of the question.")]
+
+
+@questions_commands.command()
+def save(
+    name: QuestionName,
+    question: Annotated[str, typer.Argument(help="What to answer for every user.")],
+    *,
+    agent: Agent = None,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+) -> Record:
+    """Ask a standing question, for all agents or for one."""
+    return Record(ask(lambda caller: questions.save_question(*caller, name, question, agent=agent), tenant))
+
+
+@questions_commands.command("list")
+def list_questions(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Table:
+    """List the standing questions."""
+    rows = ask(lambda caller: questions.list_questions(*caller), tenant)
+    return Table(rows, empty="no question is asked; `recordari questions save` asks one")
+
+
+@questions_commands.command()
+def remove(name: QuestionName, *, agent: Agent = None, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
+    """Remove a standing question with its answers."""
+    ask(lambda caller: questions.delete_question(*caller, name, agent=agent), tenant)
+    return Answer({"removed": name}, f"removed {name}")
+
+
+@questions_commands.command("answer")
+def standing_answer(
+    name: QuestionName, *, user: User = None, agent: Agent = None, tenant: Tenant = DEVELOPMENT_TENANT
+) -> Answer:
+    """Print the answer to a standing question for a user, with the ids of its sources."""
+    found = ask(lambda caller: questions.standing_answer(*caller, name), tenant, user=user, agent=agent)
+    sources = ", ".join(map(str, found.sources))
+    return Answer(
+        found,
+        Text(found.content or "nothing is known about this yet"),
+        Hint(f"written by {found.writer} from {sources}") if sources else None,
+    )

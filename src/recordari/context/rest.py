@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from pydantic import ConfigDict, Field
 
-from recordari.context import assemble, profiles
+from recordari.context import assemble, profiles, questions
 from recordari.context.assemble import Context
 from recordari.context.rules.context import LEAST_BUDGET, MOST_BUDGET, Iteration, Rendering
 from recordari.context.rules.profiles import Profile
-from recordari.kit.rest import PROBLEMS, AgentCaller, Moment, Strict, client
+from recordari.context.rules.questions import LONGEST_QUESTION, StandingAnswer, StandingQuestion
+from recordari.kit.rest import PROBLEMS, AdminCaller, AgentCaller, Moment, Strict, client, paged
 from recordari.recall.rest import Question
 
 profiles_router = APIRouter(prefix="/v1", tags=["context"], responses=PROBLEMS)
+questions_router = APIRouter(prefix="/v1/questions", tags=["questions"], responses=PROBLEMS)
 router = APIRouter(prefix="/v1/context", tags=["context"], responses=PROBLEMS)
 
 RenderingName = Annotated[Rendering, Field(strict=False)]
@@ -32,10 +34,13 @@ class ContextRequestBody(Strict):
     profile: str | None = Field(
         default=None,
         max_length=40,
-        description="`router`, `stable`, or one of the tenant's own; by default the tenant's default.",
+        description="`router`, `stable`, `start`, or one of the tenant's own; by default the tenant's default.",
     )
     budget: int | None = Field(
         default=None, ge=LEAST_BUDGET, le=MOST_BUDGET, description="Maximum tokens; by default the profile's."
+    )
+    project: str | None = Field(
+        default=None, min_length=1, max_length=200, description="The piece of work; what was said in it comes first."
     )
     render: RenderingName = Field(default=Rendering.TEXT, description="As text, as chat messages, or sections only.")
     as_of: Moment | None = Field(default=None, description="What was true at that moment.")
@@ -66,3 +71,44 @@ async def agent_profile(caller: AgentCaller, agent_id: str) -> Profile:
 async def user_profile(caller: AgentCaller, user_id: str) -> Profile:
     """The facts about a user in a few hundred tokens; empty if there are none."""
     return await profiles.profile(*caller, user=user_id)
+
+
+class QuestionRequest(Strict):
+    """A standing question."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"question": "What does this customer care about?"}]})
+
+    question: str = Field(min_length=1, max_length=LONGEST_QUESTION)
+    agent: str | None = Field(
+        default=None, min_length=1, max_length=200, description="Only this agent asks it; left out: all do."
+    )
+
+
+AskingAgent = Annotated[str | None, Query(min_length=1, max_length=200, description="The agent that it belongs to.")]
+AskedUser = Annotated[
+    str | None, Query(min_length=1, max_length=200, description="The user; left out: the one of the request.")
+]
+
+
+@questions_router.put("/{name}", operation_id="save_question")
+async def save_question(caller: AdminCaller, name: str, body: QuestionRequest) -> StandingQuestion:
+    """Ask a standing question; its answer is kept up to date for every user."""
+    return await questions.save_question(*caller, name, body.question, agent=body.agent)
+
+
+@questions_router.get("", operation_id="list_questions", **paged(StandingQuestion))
+async def list_questions(caller: AgentCaller) -> object:
+    """List the standing questions, by name."""
+    return {"items": await questions.list_questions(*caller), "next_cursor": None}
+
+
+@questions_router.delete("/{name}", operation_id="delete_question", status_code=204)
+async def delete_question(caller: AdminCaller, name: str, agent: AskingAgent = None) -> None:
+    """Remove a standing question with its answers."""
+    await questions.delete_question(*caller, name, agent=agent)
+
+
+@questions_router.get("/{name}/answer", operation_id="standing_answer")
+async def standing_answer(caller: AgentCaller, name: str, user: AskedUser = None) -> StandingAnswer:
+    """The answer to a standing question for a user, with its sources; empty if nothing of the user answers."""
+    return await questions.standing_answer(*caller, name, user=user)

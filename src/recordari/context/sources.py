@@ -28,7 +28,14 @@ from recordari.knowledge.rules.knowledge_map import MapEntry, written_map
 from recordari.recall.request import RecalledItem
 from recordari.sessions import run_storage
 from recordari.sessions import storage as sessions_storage
-from recordari.sessions.rules.sessions import NoteKind, Session, SessionNote, SessionStatus, may_see
+from recordari.sessions.rules.sessions import (
+    NoteKind,
+    Session,
+    SessionNote,
+    SessionStatus,
+    earlier_sessions,
+    may_see,
+)
 from recordari.sessions.rules.state import DELEGATED_PREFIX, OwnerKind, StateEntry, StateOwner
 from recordari.sessions.rules.window import HINT, TAIL, Message, Window, window_of
 from recordari.sessions.sessions import MOST_UNSUMMARISED, limit_of
@@ -38,6 +45,9 @@ from recordari.tenants.rules import Agent
 
 SHARED_READ = 20
 ACTIVITY_READ = 20
+EARLIER_READ = 50  # sessions among which those of the project are looked for
+MOST_EARLIER = 3
+MOST_SAID_EARLIER = 6  # messages of each that its summary does not have yet
 MOST_IN_TAIL = 200  # messages; a tail has 40 and those of one call
 ACTIVITY_SPAN = timedelta(days=1)
 _OF_SESSION = frozenset({SectionName.SUMMARY, SectionName.WINDOW})
@@ -66,10 +76,16 @@ class Base:
 
 
 async def read_base(
-    resources: Resources, identity: Identity, plan: Plan, *, as_of: datetime | None, known_at: datetime | None
+    resources: Resources,
+    identity: Identity,
+    plan: Plan,
+    *,
+    project: str | None,
+    as_of: datetime | None,
+    known_at: datetime | None,
 ) -> Base:
     """Read the sections of the plan, apart from recall: in one round trip, and a second one for the session."""
-    reader = _Reader(resources, identity, plan, as_of, known_at)
+    reader = _Reader(resources, identity, plan, project, as_of, known_at)
     reader.ask_first()
     await reader.send()
     reader.ask_second()
@@ -85,12 +101,14 @@ class _Reader:
         resources: Resources,
         identity: Identity,
         plan: Plan,
+        project: str | None,
         as_of: datetime | None,
         known_at: datetime | None,
     ) -> None:
         self.resources = resources
         self.identity = identity
         self.plan = plan
+        self.project = project
         self.as_of = as_of
         self.known_at = known_at
         self.now = as_of or known_at or resources.clock()
@@ -104,6 +122,8 @@ class _Reader:
         self.activity: BatchedQuery[list[Item]] | None = None
         self.shared: BatchedQuery[list[Item]] | None = None
         self.profiles: list[tuple[ProfileOwner, BatchedQuery[ProfileRow | None], BatchedQuery[bool]]] = []
+        self.earlier: BatchedQuery[list[Session]] | None = None
+        self.said_earlier: list[tuple[Session, BatchedQuery[list[Message]]]] = []
         self.current: SessionWithModel | None = None
         self.predecessor: BatchedQuery[Session | None] | None = None
         self.notes: BatchedQuery[list[SessionNote]] | None = None
@@ -126,6 +146,8 @@ class _Reader:
             self.agent = self._ask(tenants_storage.ask_agent(identity.agent_id))
         if identity.session_id is not None and _OF_SESSION & shares.keys():
             self.newest = self._ask(sessions_storage.ask_newest(identity.owned_by, identity.session_id))
+        if SectionName.EARLIER in shares and identity.user_id is not None:
+            self.earlier = self._ask(sessions_storage.ask_earlier(identity.owned_by, limit=EARLIER_READ))
         if SectionName.KNOWLEDGE_MAP in shares:
             self.entries = self._ask(knowledge_storage.ask_entries())
         if SectionName.DELEGATED in shares:
@@ -144,7 +166,12 @@ class _Reader:
             ]
 
     def ask_second(self) -> None:
-        """Ask for all that depends on the session, if the identity may see it."""
+        """Ask for all that depends on the session, if the identity may see it, and for what earlier ones said."""
+        if self.earlier is not None:
+            line = self.newest.answer.session.root_id if self.newest is not None and self.newest.answer else None
+            for session in earlier_sessions(self.earlier.answer, project=self.project, line=line, most=MOST_EARLIER):
+                said = sessions_storage.ask_unsummarised(session.owned_by, session.session_id, limit=MOST_SAID_EARLIER)
+                self.said_earlier.append((session, self._ask(said)))
         current = self.newest.answer if self.newest is not None else None
         if current is None:
             return
@@ -182,6 +209,7 @@ class _Reader:
             began = self.epoch_began.answer if self.epoch_began is not None else None
             self.shared = self._ask_shared(began or END)
             await self.send()
+        self._add(SectionName.EARLIER, _earlier_items(self.said_earlier))
         if self.entries is not None:
             self._add(SectionName.KNOWLEDGE_MAP, [_map_item(self.entries.answer)])
         if self.shared is not None:
@@ -327,6 +355,17 @@ def _summary_items(session: Session, predecessor: Session | None, notes: Sequenc
         for note in sorted(notes, key=lambda note: -note.importance)
         if normalised(note.content) not in told
     ]
+
+
+def _earlier_items(sessions: Sequence[tuple[Session, BatchedQuery[list[Message]]]]) -> list[ContextItem]:
+    """The newest session first; of each its summary, then what the summary does not have yet, newest first."""
+    items = []
+    for session, said in sessions:
+        items += _summary_items(session, None, ())
+        items += [
+            replace(_message_item(message, session.session_id), message=None) for message in reversed(said.answer)
+        ]
+    return items
 
 
 def _message_item(message: Message, session_id: SessionId) -> ContextItem:

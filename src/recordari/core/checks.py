@@ -6,11 +6,12 @@ import ipaddress
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, NamedTuple, Union, get_args, get_origin
 from uuid import UUID
 
 from recordari.errors import InvalidInput
@@ -51,14 +52,21 @@ _NOUNS: dict[Any, str] = {
     datetime: "a datetime",
     timedelta: "a timedelta",
     UUID: "a UUID",
+    Mapping: "a dict",
+    Sequence: "a list",
 }
 
-TypeCheck = tuple[tuple[type, ...], str]
-"""The classes that a value may have, and how a message names them."""
+
+class TypeCheck(NamedTuple):
+    """The classes that a value may have, that of its elements if it is a list, and how a message names them."""
+
+    accepted: tuple[type, ...]
+    noun: str
+    element: type | None = None
 
 
 def type_checks(declared: Mapping[str, Any]) -> dict[str, TypeCheck]:
-    """The checks of the names whose declared type is simple: a number, text, a time, an id, a choice, or None."""
+    """The checks of the names whose declared type is simple: a number, text, a time, an id, a choice, a list, or None."""
     checks: dict[str, TypeCheck] = {}
     for name, hint in declared.items():
         options = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
@@ -66,7 +74,8 @@ def type_checks(declared: Mapping[str, Any]) -> dict[str, TypeCheck]:
         if None not in types:
             noun = " or ".join(dict.fromkeys(_NOUNS[member] for member in types if member in _NOUNS))
             accepted = tuple(member for member in types if member is not None) + ((int,) if float in types else ())
-            checks[name] = accepted, noun
+            element = next(filter(None, map(_element, options)), None)
+            checks[name] = TypeCheck(accepted, f"{noun} of {element.__name__}" if element else noun, element)
     return checks
 
 
@@ -74,14 +83,32 @@ def _simple(option: Any) -> type | None:
     option = getattr(option, "__supertype__", option)
     if isinstance(option, type) and issubclass(option, StrEnum):
         return str  # a choice may be given by its name
+    if (origin := get_origin(option)) in {Mapping, dict}:
+        return Mapping
+    if origin in {Sequence, list}:
+        return Sequence
     return option if option is NoneType or option in _NOUNS else None
+
+
+def _element(option: Any) -> type | None:
+    """The class of the elements of a list of ours."""
+    inner = get_args(option)[:1] if get_origin(option) in {Sequence, list} else ()
+    return inner[0] if inner and is_dataclass(inner[0]) and isinstance(inner[0], type) else None
 
 
 def check_type(field: str, value: object, check: TypeCheck) -> None:
     """Raise `InvalidInput` for a value of another type than the declared one."""
-    accepted, noun = check
-    if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
-        raise InvalidInput(f"{field} must be {noun}", field=field)
+    if not _fits(value, check):
+        raise InvalidInput(f"{field} must be {check.noun}", field=field)
+
+
+def _fits(value: object, check: TypeCheck) -> bool:
+    if isinstance(value, bool | str | bytes):  # a bool is an int too, and a text a list
+        return any(isinstance(value, each) for each in check.accepted if each in {bool, str, bytes})
+    if Sequence in check.accepted and isinstance(value, Iterable) and not isinstance(value, Mapping):
+        element = check.element
+        return element is None or not isinstance(value, Sequence) or all(isinstance(each, element) for each in value)
+    return isinstance(value, check.accepted)
 
 
 MAX_REASON = 500

@@ -99,18 +99,13 @@ class Identity:
 
     @property
     def spans_users(self) -> bool:
-        """Whether it acts for all users of the tenant: an administrator or a job that names none."""
+        """Whether it acts for all users of the tenant and for what they own: an administrator or a job that names none."""
         return self.role is Role.ADMIN and self.user_id is None
 
     @property
     def owned_by(self) -> Owner:
         """The owner of what this identity writes, and of the ids that it chooses."""
         return owned_by(self.user_id, self.agent_id)
-
-    @property
-    def crosses_owners(self) -> bool:
-        """Whether an id may mean another owner's thing: for an administrator who names no user."""
-        return self.role is Role.ADMIN and self.user_id is None
 
     @property
     def viewpoint(self) -> Identity:

@@ -49,6 +49,7 @@ REDACTED = "[REDACTED]"
 CORROBORATION = 2  # F6: sessions in which a fact is said before it lasts
 COMPARED_FROM = 100  # seed 003 D4: a shorter text is no copy of a protected one; a contract, not a setting
 EXTRACT_TOPIC, JUDGE_TOPIC = "extract", "judge"
+PROJECT = "project"  # in the metadata of items and sessions: the piece of work that they belong to
 EDITED_FROM = "edited_from"  # in the metadata of a version that a person wrote: the version it corrects
 
 

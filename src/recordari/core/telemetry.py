@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, M
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from datetime import UTC, datetime
+from decimal import Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TextIO, TypeVar
 from uuid import UUID
@@ -26,7 +27,7 @@ from uuid import UUID
 from recordari.errors import ConfigurationError, RecordariError
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Tracer
+    from opentelemetry.trace import Span, Tracer
     from prometheus_client.core import Metric
 
 P = ParamSpec("P")
@@ -38,6 +39,9 @@ GaugeSource = Callable[[], Figures | Awaitable[Figures]]
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 MAX_LOGGED_CHARACTERS = 128
+MOST_NAMES = 200
+"""Different tools and tenants that metrics tell apart in one process; further ones are counted together."""
+OTHER = "other"
 TALLY_SECONDS = 1.0
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """Its files hold the metrics of several processes; prometheus_client reads this name from the environment."""
@@ -246,6 +250,17 @@ class Measurement:
         self.figures.update(figures)
 
 
+class Usage(Protocol):
+    """Tokens and cost, as agents report them."""
+
+    @property
+    def tokens_in(self) -> int: ...
+    @property
+    def tokens_out(self) -> int: ...
+    @property
+    def cost(self) -> Decimal: ...
+
+
 class Telemetry:
     """The metrics of one set of resources, in a registry of their own, and a tracer if tracing is on."""
 
@@ -264,6 +279,18 @@ class Telemetry:
         self._request_seconds = histogram(
             "recordari_request_seconds", "Time of a request by route template.", ("route",)
         )
+        self._tool_seconds = histogram(
+            "recordari_tool_seconds",
+            "Time of a call of a tool by outcome; `mcp`: the memory's own, `agent`: those that agents record.",
+            ("kind", "tool", "outcome"),
+        )
+        self._run_tokens = counter(
+            "recordari_run_tokens", "Tokens that agents report for runs, by tenant.", ("tenant", "direction")
+        )
+        self._run_cost = counter(
+            "recordari_run_cost", "Cost that agents report for runs, by tenant.", ("tenant", "currency")
+        )
+        self._names: dict[str, set[str]] = {}
         self._masked = counter("recordari_masked", "Personal data and secrets masked in writes, by type.", ("type",))
         self._sources: dict[str, tuple[str, GaugeSource]] = {}
         self._tracer = _tracer() if tracing else None
@@ -308,6 +335,63 @@ class Telemetry:
         """Count personal data and secrets that were taken out of a text, by type."""
         for data_type, count in counts.items():
             self._masked.labels(data_type).inc(count)
+
+    @contextmanager
+    def tool_called(self, tool: str) -> Iterator[Callable[[str], None]]:
+        """Time a call of one of the memory's own tools; the block says how it failed, by an error's code."""
+        outcome, start = "ok", time.perf_counter()
+
+        def failed(code: str) -> None:
+            nonlocal outcome
+            outcome = code
+
+        with self._tool_span(tool) as span:
+            try:
+                yield failed
+            except BaseException as error:
+                outcome = outcome_of(error)
+                raise
+            finally:
+                self._tool_seconds.labels("mcp", tool, outcome).observe(time.perf_counter() - start)
+                if span is not None and outcome != "ok":
+                    span.set_attribute("error.type", outcome)
+
+    @contextmanager
+    def _tool_span(self, tool: str) -> Iterator[Span | None]:
+        """A span by the conventions of OpenTelemetry for generative AI; arguments and results are content and not in it."""
+        if self._tracer is None:
+            yield None
+            return
+        with self._tracer.start_as_current_span(
+            f"execute_tool {tool}", record_exception=False, set_status_on_exception=False
+        ) as span:
+            span.set_attribute("gen_ai.operation.name", "execute_tool")
+            span.set_attribute("gen_ai.tool.name", tool)
+            span.set_attribute("gen_ai.tool.type", "datastore")
+            yield span
+
+    def count_agent_tool(self, tool: str, *, seconds: float, failed: bool) -> None:
+        """Count a call that an agent made of a tool of its own, and recorded in a run."""
+        known = self._named("tool", tool) if _TOOL_NAME.fullmatch(tool) else OTHER
+        self._tool_seconds.labels("agent", known, "error" if failed else "ok").observe(seconds)
+
+    def count_run(self, tenant_id: UUID, currency: str, usage: Usage | None) -> None:
+        """Count what a turn or a run of a tenant used."""
+        if usage is None:
+            return
+        tenant = self._named("tenant", str(tenant_id))
+        self._run_tokens.labels(tenant, "in").inc(usage.tokens_in)
+        self._run_tokens.labels(tenant, "out").inc(usage.tokens_out)
+        if usage.cost:
+            self._run_cost.labels(tenant, currency).inc(float(usage.cost))
+
+    def _named(self, kind: str, name: str) -> str:
+        """The name, or `other` when metrics tell as many apart already: each name is kept for good."""
+        names = self._names.setdefault(kind, set())
+        if name not in names and len(names) >= MOST_NAMES:
+            return OTHER
+        names.add(name)
+        return name
 
     def watch(self, name: str, description: str, source: GaugeSource) -> None:
         """Show the figures by state of `source` (which may be async) as a gauge when metrics are read."""
@@ -389,6 +473,7 @@ def outcome_of(error: BaseException) -> str:
     return "error" if isinstance(error, Exception) else "cancelled"
 
 
+_TOOL_NAME = re.compile(r"[A-Za-z0-9._:/-]{1,64}")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 

@@ -99,17 +99,17 @@ def prudent_tokens(text: str) -> int:
 
 _Weights = tuple[float, float, float, int, int]
 """The cost of a line's words in English and in other languages, and of its other characters; plain and common words."""
-_LINES: dict[tuple[int, int], _Weights] = {}
+COUNTED_LINES: dict[tuple[int, int], _Weights] = {}
 
 
 def _line_weights(line: str) -> _Weights:
     """The weights of a line, cached by its hash and without its text: every turn counts the same lines again."""
     key = (len(line), hash(line))
-    weights = _LINES.get(key)
+    weights = COUNTED_LINES.get(key)
     if weights is None:
-        if len(_LINES) >= MOST_LINES:
-            _LINES.clear()
-        weights = _LINES[key] = _weigh_line(line)
+        if len(COUNTED_LINES) >= MOST_LINES:
+            COUNTED_LINES.clear()
+        weights = COUNTED_LINES[key] = _weigh_line(line)
     return weights
 
 

@@ -63,7 +63,9 @@ def encoded(value: Any) -> Any:
             return value
         case float():
             return value if math.isfinite(value) else str(value)
-        case decimal.Decimal() | uuid.UUID():
+        case decimal.Decimal():
+            return f"{value:f}"
+        case uuid.UUID():
             return str(value)
         case datetime.datetime() | datetime.date() | datetime.time():
             return value.isoformat()

@@ -147,7 +147,7 @@ async def open_dsn(resources: Resources, identity: Identity, database_id: UUID) 
 
 def allowed_targets(resources: Resources) -> AllowedTargets:
     settings = resources.settings
-    return AllowedTargets(allow_private=settings.allow_private_databases, files=settings.database_files)
+    return AllowedTargets(allow_private="databases" in settings.allow_private_addresses, files=settings.database_files)
 
 
 def _purpose(identity: Identity, database_id: UUID) -> str:

@@ -122,7 +122,7 @@ async def checked(target: Target, allowed: AllowedTargets) -> Target:
 def _private() -> Forbidden:
     return Forbidden(
         "this database is at a private address; the operator of Recordari can allow that with "
-        "RECORDARI_ALLOW_PRIVATE_DATABASES=true"
+        "RECORDARI_ALLOW_PRIVATE_ADDRESSES='[\"databases\"]'"
     )
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from recordari.core.checks import BEGINNING, END
 from recordari.core.ids import LAST, new_id
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries
@@ -47,8 +48,18 @@ async def record(
     )
 
 
-async def list_entries(tx: Transaction, *, before: UUID | None, limit: int) -> list[AuditEntry]:
-    return await tx.all(queries.list_entries, AuditEntry, before=before or LAST, limit=limit)
+async def list_entries(
+    tx: Transaction,
+    *,
+    actor: str | None,
+    action: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    before: UUID | None,
+    limit: int,
+) -> list[AuditEntry]:
+    filters = {"actor": actor, "action": action, "since": since or BEGINNING, "until": until or END}
+    return await tx.all(queries.list_entries, AuditEntry, **filters, before=before or LAST, limit=limit)
 
 
 async def list_entries_of(

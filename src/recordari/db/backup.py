@@ -21,6 +21,7 @@ from psycopg import pq, sql
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import class_row
 
+from recordari.db.pool import refuse_pooler
 from recordari.db.queries import Queries, Query
 from recordari.errors import ConfigurationError, DatabaseUnavailable, InvalidInput
 
@@ -178,9 +179,15 @@ def _run(
 
 async def _connect(dsn: str) -> psycopg.AsyncConnection[Any]:
     try:
-        return await psycopg.AsyncConnection.connect(dsn, autocommit=True, connect_timeout=5)
+        connection = await psycopg.AsyncConnection.connect(dsn, autocommit=True, connect_timeout=5)
     except psycopg.OperationalError as error:
         raise DatabaseUnavailable from error
+    try:
+        await refuse_pooler(connection, dsn)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
 
 
 T = TypeVar("T")

@@ -19,13 +19,12 @@ from typing import Any, Generic, TypeVar, cast, get_args, get_origin, get_type_h
 
 import psycopg
 import psycopg_pool
-from pgvector.psycopg import register_vector_async
 from psycopg import sql
 from psycopg.pq.abc import PGresult
 from psycopg.rows import BaseRowFactory, args_row, dict_row, kwargs_row, scalar_row
 
 from recordari.core.identity import Identity, TenantId, UserId
-from recordari.db.pipeline import Part, answers_of, forget_prepared, records_of, rows_of
+from recordari.db.pipeline import Part, answers_of, forget_prepared, is_unsure, records_of, rows_of
 from recordari.db.pool import Connection, Pool, PoolOptions
 from recordari.db.queries import Queries, Query, with_bound
 from recordari.errors import (
@@ -153,19 +152,11 @@ class Database:
     def __init__(self, dsn: str, options: PoolOptions | None = None) -> None:
         self.dsn = dsn
         self.options = options or PoolOptions()
-        self._pool = Pool(dsn, self.options, self._configure)
+        self._pool = Pool(dsn, self.options)
         self._ending: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
         """Connect; raise `DatabaseUnavailable` when the server cannot be reached."""
-        try:
-            async with await psycopg.AsyncConnection.connect(self.dsn, connect_timeout=5) as probe:
-                await probe.execute("SELECT 1")
-        except psycopg.Error as error:
-            raise DatabaseUnavailable(
-                "the database cannot be reached; check RECORDARI_DATABASE_URL and that the server is up",
-                reason=type(error).__name__,
-            ) from error
         try:
             await self._pool.open()
         except psycopg_pool.PoolTimeout as error:
@@ -174,24 +165,25 @@ class Database:
                 "the database answers, but a connection cannot be set up (is the extension `vector` installed?); "
                 "run `recordari doctor`"
             ) from error
+        except psycopg.Error as error:
+            raise DatabaseUnavailable(
+                "the database cannot be reached; check RECORDARI_DATABASE_URL and that the server is up",
+                reason=type(error).__name__,
+            ) from error
 
     async def close(self) -> None:
         if self._ending:
             await asyncio.wait(self._ending)
         await self._pool.close()
 
-    async def _configure(self, connection: Connection) -> None:
-        milliseconds = int(self.options.statement_timeout * 1000)
-        await connection.execute(
-            sql.SQL(
-                "SET standard_conforming_strings = on; SET search_path = recordari, recordari_queue, public;"
-                "SET application_name = 'recordari';"
-                "SET TimeZone = 'UTC';"
-                "SET jit = off; SET statement_timeout = {ms}; SET idle_in_transaction_session_timeout = {ms};"
-                "SET hnsw.ef_search = 100; SET hnsw.iterative_scan = relaxed_order"
-            ).format(ms=sql.Literal(milliseconds))
-        )
-        await register_vector_async(connection)
+    @property
+    def behind_pooler(self) -> bool:
+        """Whether a pooler in transaction mode is between us and the server."""
+        return self._pool.opening is not None
+
+    def _opening(self) -> list[Part]:
+        """What each transaction has to begin with."""
+        return [] if self._pool.opening is None else [(self._pool.opening, {})]
 
     @asynccontextmanager
     async def transaction(self, identity: Identity, *, role: str | None = None) -> AsyncIterator[Transaction]:
@@ -248,13 +240,15 @@ class Database:
     ) -> tuple[Connection, list[PGresult]]:
         """Send a whole transaction in one message; return its answers and the connection, which reads them."""
         answers: list[PGresult] = []
+        opening = self._opening()
 
         async def send(connection: Connection) -> None:
-            answers.extend(await answers_of(connection, ready, following() if following else None, role=role))
+            parts = [*opening, *ready]
+            answers.extend(await answers_of(connection, parts, following() if following else None, role=role))
 
         connection = await self._borrow(send)
         self._pool.give_back(connection)
-        return connection, answers
+        return connection, answers[len(opening) :]
 
     @asynccontextmanager
     async def queue(self) -> AsyncIterator[QueueTransaction]:
@@ -266,7 +260,7 @@ class Database:
         """A connection with its transaction begun; committed at the end, or rolled back and the error translated."""
 
         async def start(connection: Connection) -> None:
-            await connection.execute(f"BEGIN; {binding}")
+            await connection.execute("; ".join(["BEGIN", *(query.sql for query, _ in self._opening()), binding]))
 
         connection = await self._borrow(start)
         try:
@@ -371,7 +365,8 @@ def role_of(identity: Identity) -> str | None:
 
 async def _roll_back(connection: Connection) -> None:
     # After a pipeline that failed the server has rolled back by itself, and what was prepared is still there.
-    if connection.closed or connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+    is_idle = connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+    if connection.closed or (is_idle and not is_unsure(connection)):
         return
     try:
         await connection.rollback()

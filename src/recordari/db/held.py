@@ -104,13 +104,14 @@ class HeldWrites(Database):
         if following is None or self._is_over or self._held is not None:
             return await super()._round_trip(ready, following, role=role)
         answers: list[PGresult] = []
+        opening = [_BEGIN, *self._opening()]
 
         async def send(connection: Connection) -> None:
             more = chain(following(), [PLAN_AS_USUAL])
-            answers.extend(await answers_of(connection, [_BEGIN, *ready], more, role=role))
+            answers.extend(await answers_of(connection, [*opening, *ready], more, role=role))
 
         self._held = await self._borrow(send)
-        return self._held, answers[1:-1]
+        return self._held, answers[len(opening) : -1]
 
     async def _end(self, connection: Connection) -> bool:
         if self._is_over or self._held is not None or not await _has_written(connection):

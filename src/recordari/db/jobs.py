@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -117,6 +118,18 @@ class Schedule:
     spread: timedelta
     concurrency: int
     exclusive: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduledJob:
+    """When a job of a tenant ran last and runs next."""
+
+    __pydantic_config__ = DESCRIBED
+
+    job: str
+    next_at: datetime
+    last_at: datetime | None
+    """Null: it has not run by the clock yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,22 +321,47 @@ def _is_outage(error: exceptions.ConnectorException) -> bool:
     return isinstance(error.__cause__, psycopg.OperationalError | psycopg.InterfaceError)
 
 
+class _SettledPool(psycopg_pool.AsyncConnectionPool[psycopg.AsyncConnection[Any]]):
+    """Connections whose transactions begin with our settings: behind a pooler no setting outlasts one."""
+
+    def __init__(self, *arguments: Any, opening: str, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._opening = opening
+
+    @asynccontextmanager
+    async def connection(  # the driver's own signature
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+        async with super().connection(timeout) as connection:
+            await connection.execute(self._opening)
+            yield connection
+
+
 @asynccontextmanager
-async def open_queue(dsn: str, *, connections: int, statement_timeout: float) -> AsyncIterator[procrastinate.App]:
+async def open_queue(
+    dsn: str, *, connections: int, statement_timeout: float, behind_pooler: bool = False
+) -> AsyncIterator[procrastinate.App]:
     """Open the queue as a worker uses it, with a small pool of its own."""
+    scope = sql.SQL("LOCAL" if behind_pooler else "SESSION")
+    settings = (
+        sql.SQL("SET {0} search_path = recordari_queue; SET {0} jit = off; SET {0} statement_timeout = {1}")
+        .format(scope, sql.Literal(int(statement_timeout * 1000)))
+        .as_string(None)
+    )
 
     async def configure(connection: psycopg.AsyncConnection[Any]) -> None:
-        await connection.execute(
-            sql.SQL(
-                "SET search_path = recordari_queue; SET application_name = 'recordari worker';"
-                "SET TimeZone = 'UTC'; SET jit = off; SET statement_timeout = {ms}"
-            ).format(ms=sql.Literal(int(statement_timeout * 1000)))
-        )
+        await connection.execute("SET application_name = 'recordari worker'; SET TimeZone = 'UTC'")
+        if behind_pooler:
+            connection.prepare_threshold = None
+        else:
+            await connection.execute(settings)
         if not connection.autocommit:
             await connection.commit()
 
     connector = procrastinate.PsycopgConnector(
         conninfo=dsn,
+        pool_factory=partial(_SettledPool, opening=settings) if behind_pooler else psycopg_pool.AsyncConnectionPool,
         kwargs={"connect_timeout": 5},
         configure=configure,
         min_size=1,
@@ -349,6 +387,10 @@ async def insert(tx: Transaction, planned: Sequence[tuple[str, datetime]]) -> No
 
 async def insert_for_tenants(rows: QueueTransaction, job: str, planned: Sequence[tuple[TenantId, datetime]]) -> None:
     await rows.run(queries.insert_for_tenants, job=job, **_planned(planned))
+
+
+async def list_schedules(tx: Transaction, jobs: Sequence[str]) -> list[ScheduledJob]:
+    return await tx.all(queries.list_schedules, ScheduledJob, jobs=list(jobs))
 
 
 async def tenants_without(rows: QueueTransaction, job: str, *, limit: int) -> list[TenantId]:

@@ -161,6 +161,10 @@ SELECT tenant_id, %(job)s::text, next_at
 FROM unnest(%(tenants)s::uuid[], %(times)s::timestamptz[]) AS planned(tenant_id, next_at)
 ON CONFLICT (tenant_id, job) DO NOTHING
 
+-- name: list_schedules
+-- When each job of this tenant ran last and runs next, the next one first.
+SELECT job, next_at, last_at FROM schedules WHERE tenant_id = %(tenant_id)s AND job = ANY(%(jobs)s) ORDER BY next_at, job
+
 -- name: tenants_without
 -- Tenants that have a schedule, but none for this job: it was added later.
 SELECT DISTINCT tenant_id FROM schedules planned

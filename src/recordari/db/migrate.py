@@ -20,6 +20,7 @@ from procrastinate.schema import SchemaManager
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from recordari.db.pool import refuse_pooler
 from recordari.db.queries import Queries, Query
 from recordari.errors import ConfigurationError, DatabaseUnavailable
 
@@ -108,9 +109,11 @@ async def ensure_database(admin_dsn: str, name: str) -> None:
 
 async def prepare(owner_dsn: str, *, login: str, password: str | None = None) -> list[str]:
     """Create missing roles, extensions and schemas, grant `login` access, and migrate; returns the steps applied."""
-    async with await _connect(owner_dsn) as connection, _exclusive(connection):
-        await _bootstrap(connection, login, password)
-        return await _migrate(connection)
+    async with await _connect(owner_dsn) as connection:
+        await refuse_pooler(connection, owner_dsn)
+        async with _exclusive(connection):
+            await _bootstrap(connection, login, password)
+            return await _migrate(connection)
 
 
 @asynccontextmanager
@@ -190,6 +193,10 @@ async def _migrate(connection: Connection) -> list[str]:
                 f"migration {step.name} was changed after it was applied to the database {connection.info.dbname} at "
                 f"{connection.info.host}; install the version of Recordari that made it, or restore a backup"
             )
+    if done:
+        async with connection.transaction():
+            for query in (queries.become_owner, queries.expect_full_tenants):
+                await connection.execute(query.sql)
     return done
 
 

@@ -26,6 +26,10 @@ SELECT to_regnamespace('recordari') IS NOT NULL AND to_regnamespace('recordari_q
 -- Act as the owner until the transaction ends.
 SET LOCAL ROLE recordari_owner
 
+-- name: expect_full_tenants
+-- Let the planner expect many rows of each tenant in every table, new ones too.
+SELECT recordari.expect_full_tenants()
+
 -- name: create_record
 -- The record of the applied steps.
 CREATE TABLE IF NOT EXISTS recordari.schema_migrations (

@@ -34,6 +34,7 @@ FIRST_TENANT = TenantId(UUID(int=0))
 # A wake-up waits this long for others to join it: a NOTIFY in every commit would cut inserts to a quarter.
 NOTIFY_WINDOW = 0.03
 LISTEN_PROBE = 30.0
+MOST_COUNTED = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +187,13 @@ async def replay_all_parked(tx: Transaction) -> list[str]:
 async def discard_parked(tx: Transaction, outbox_id: int) -> bool:
     """Delete a dead letter; False when there is none."""
     return await tx.run(queries.discard_parked, outbox_id=outbox_id) == 1
+
+
+async def backlog(database: Database) -> dict[str, float]:
+    """Figures of the work of all tenants: how much waits, since when, and what was given up."""
+    async with database.queue() as rows:
+        (figures,) = await rows.dicts(queries.backlog, most=MOST_COUNTED)
+    return figures
 
 
 class Wakeups:

@@ -149,6 +149,15 @@ WHERE tenant_id = %(tenant_id)s AND parked_at IS NOT NULL RETURNING topic
 -- Delete a dead letter.
 DELETE FROM outbox WHERE tenant_id = %(tenant_id)s AND outbox_id = %(outbox_id)s AND parked_at IS NOT NULL
 
+-- name: backlog
+-- Over all tenants: work that waits (counted up to a limit), the age of the oldest in seconds, and dead letters.
+SELECT (SELECT count(*) FROM (SELECT FROM outbox WHERE parked_at IS NULL LIMIT %(most)s) o)::float AS waiting,
+    COALESCE((SELECT EXTRACT(epoch FROM now() - o.created_at) FROM outbox o WHERE o.parked_at IS NULL ORDER BY o.outbox_id LIMIT 1), 0)::float
+        AS oldest_seconds,
+    (SELECT count(*) FROM outbox WHERE parked_at IS NOT NULL)::float AS dead_letters,
+    (SELECT count(*) FROM procrastinate_jobs WHERE status = 'todo' AND (scheduled_at IS NULL OR scheduled_at <= now()))::float AS jobs_waiting,
+    (SELECT count(*) FROM procrastinate_jobs WHERE status = 'failed')::float AS jobs_failed
+
 -- name: notify
 -- Wake the workers of other processes.
 SELECT pg_notify('recordari_outbox', %(payload)s)

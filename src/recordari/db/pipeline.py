@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 import psycopg
@@ -31,6 +31,8 @@ Part = tuple[Query, Mapping[str, Any]]
 
 _PREPARED: WeakKeyDictionary[Connection, set[str]] = WeakKeyDictionary()
 """The names of the prepared statements of each connection."""
+_UNSURE: WeakSet[Connection] = WeakSet()
+"""Connections that may have others, because their pipeline was interrupted."""
 
 
 async def answers_of(
@@ -50,29 +52,39 @@ async def answers_of(
         sent: list[str | None] = []
         try:
             for part in ready:
-                _send(connection, *part, sent, role)
+                send_query(connection, *part, sent, role)
             if following is not None:
                 pgconn.flush()
                 for part in following:
-                    _send(connection, *part, sent, role)
+                    send_query(connection, *part, sent, role)
             pgconn.pipeline_sync()
             results = await connection.wait(_fetched(pgconn))
             pgconn.exit_pipeline_mode()
         except BaseException:
             _give_up(pgconn)
+            if any(sent):
+                _UNSURE.add(connection)
             raise
     return _checked(connection, sent, results)
 
 
-def _send(
+def send_query(
     connection: Connection, query: Query, parameters: Mapping[str, Any], sent: list[str | None], role: str | None
 ) -> None:
-    """Send one query, and first prepare it if that was not done; `sent` gets its name for a prepare, None for a run."""
+    """Send one query, and first prepare it if that was not done; `sent` gets its name for a prepare, None for a run.
+
+    Where the driver prepares nothing (behind a pooler), nothing is prepared here either.
+    """
     statement, names = query.numbered
     values, formats = written([parameters[name] for name in names])
     pgconn, name = connection.pgconn, f"{query.name}@{role}" if role else query.name
     if pgconn.pipeline_status == PipelineStatus.OFF:
         pgconn.enter_pipeline_mode()
+    if connection.prepare_threshold is None:
+        result_format = _BINARY if query.binary else _TEXT
+        pgconn.send_query_params(statement.encode(), values, param_formats=formats, result_format=result_format)
+        sent.append(None)
+        return
     if name not in _PREPARED.setdefault(connection, set()) and name not in sent:
         pgconn.send_prepare(name.encode(), statement.encode())
         sent.append(name)
@@ -118,9 +130,16 @@ def _checked(connection: Connection, sent: Sequence[str | None], results: Sequen
     return answers
 
 
+def is_unsure(connection: Connection) -> bool:
+    """Whether a pipeline was interrupted, and may have prepared statements that could not be prepared again."""
+    return connection in _UNSURE
+
+
 def forget_prepared(connection: Connection) -> bool:
     """Forget the prepared statements of a connection; False when it had none."""
-    return bool(_PREPARED.pop(connection, None))
+    may_have = is_unsure(connection)
+    _UNSURE.discard(connection)
+    return bool(_PREPARED.pop(connection, None)) or may_have
 
 
 def rows_of(connection: Connection, answer: PGresult) -> list[tuple[Any, ...]]:

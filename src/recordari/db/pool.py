@@ -3,12 +3,14 @@
 The driver's pool hands its connections out in turn, so that the server process of each is cold, with its plans and pages.
 Here the last few that came back are kept on a stack. All others, and those that stayed there for a while, go through the
 driver's pool, which renews, discards and opens them.
+
+Behind a pooler in transaction mode, such as pgbouncer, every transaction may meet another server process. So no statement is
+kept prepared there, and each transaction begins with its settings.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, cast
@@ -16,8 +18,15 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 import psycopg_pool
+from pgvector.psycopg import register_vector_async
+from psycopg import sql
 from psycopg.pq import TransactionStatus
-from psycopg.rows import dict_row
+from psycopg.rows import dict_row, scalar_row
+
+from recordari.db.queries import Queries, Query
+from recordari.errors import ConfigurationError
+
+queries = Queries(__name__)
 
 Connection = psycopg.AsyncConnection[dict[str, Any]]
 
@@ -39,13 +48,35 @@ class PoolOptions:
     max_size: int = 8
     timeout: float = 2.0
     statement_timeout: float = 15.0
+    behind_pooler: bool | None = None
+    """Whether a pooler in transaction mode is between; None: found out when the pool is opened."""
+
+    def settings(self, *, of_transaction: bool) -> Query:
+        """The query that makes our settings, for the connection or for one transaction."""
+        milliseconds = str(int(self.statement_timeout * 1000))
+        values = {
+            "search_path": "recordari, recordari_queue, public",
+            "jit": "off",
+            "statement_timeout": milliseconds,
+            "idle_in_transaction_session_timeout": milliseconds,
+            "hnsw.ef_search": "100",
+            "hnsw.iterative_scan": "relaxed_order",
+        }
+        calls = [
+            sql.SQL("set_config({}, {}, {})").format(name, value, of_transaction) for name, value in values.items()
+        ]
+        statement = sql.SQL("SELECT {}").format(sql.SQL(", ").join(calls)).as_string(None)
+        return Query("settings", "Make our settings.", statement)
 
 
 class Pool:
     """Connections to one address; at most `min_size` of them are kept at hand."""
 
-    def __init__(self, dsn: str, options: PoolOptions, configure: Callable[[Connection], Awaitable[None]]) -> None:
+    def __init__(self, dsn: str, options: PoolOptions) -> None:
+        self._dsn = dsn
         self._options = options
+        self.opening: Query | None = None
+        """What each transaction begins with; only behind a pooler."""
         self._at_hand: list[Connection] = []
         self._taken_at: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
         self._waiting = 0
@@ -61,14 +92,32 @@ class Pool:
             timeout=options.timeout,
             max_waiting=options.max_size * 64,
             reconnect_timeout=RECONNECT_SECONDS,
-            configure=configure,
+            configure=self._configure,
             open=False,
         )
 
     async def open(self) -> None:
-        """Connect; raise `psycopg_pool.PoolTimeout` when no connection can be prepared."""
+        """Connect; raise `psycopg.Error` when the server does not answer, `PoolTimeout` when no connection can be set up."""
+        async with await psycopg.AsyncConnection.connect(self._dsn, autocommit=True, connect_timeout=5) as probe:
+            behind_pooler = self._options.behind_pooler
+            if await is_behind_pooler(probe) if behind_pooler is None else behind_pooler:
+                self.opening = self._options.settings(of_transaction=True)
         self._is_open = True
         await self._pool.open(wait=True, timeout=30)
+
+    async def _configure(self, connection: Connection) -> None:
+        # Poolers keep these three for each client.
+        await connection.execute(
+            "SET standard_conforming_strings = on; SET application_name = 'recordari'; SET TimeZone = 'UTC'"
+        )
+        if self.opening is None:
+            await connection.execute(self._options.settings(of_transaction=False).sql)
+            await register_vector_async(connection)
+            return
+        connection.prepare_threshold = None
+        async with connection.transaction():
+            await connection.execute(self.opening.sql)
+            await register_vector_async(connection)
 
     async def close(self) -> None:
         self._is_open = False
@@ -116,3 +165,32 @@ class Pool:
         figures = self._pool.get_stats()
         available = figures.get("pool_available", 0) + len(self._at_hand)
         return {**figures, "pool_available": available, "requests_num": self._requests}
+
+
+async def is_behind_pooler(connection: psycopg.AsyncConnection[Any]) -> bool:
+    """Whether a pooler is between: it gives its clients process ids of its own, because it hands on their cancellations."""
+    return await _server_process(connection) != connection.info.backend_pid
+
+
+async def refuse_pooler(connection: psycopg.AsyncConnection[Any], dsn: str) -> None:
+    """Raise `ConfigurationError` if the connection's server process changes between transactions.
+
+    For work as the owner, which holds locks and settings over several transactions. A pooler in session mode is fine.
+    """
+    if not await is_behind_pooler(connection):
+        return
+    ours = await _server_process(connection)
+    async with await psycopg.AsyncConnection.connect(dsn, connect_timeout=5, prepare_threshold=None) as other:
+        # Its transaction stays open meanwhile. In transaction mode it got the process that we had, or we get another one now.
+        if ours == await _server_process(other) or ours != await _server_process(connection):
+            raise ConfigurationError(
+                "the owner's address leads through a pooler in transaction mode; set RECORDARI_DATABASE_OWNER_URL to the "
+                "server itself, or to a pooler in session mode"
+            )
+
+
+async def _server_process(connection: psycopg.AsyncConnection[Any]) -> int:
+    async with connection.cursor(row_factory=scalar_row) as cursor:
+        process: int | None = await (await cursor.execute(queries.server_process.sql)).fetchone()
+    assert process is not None
+    return process

@@ -20,7 +20,7 @@ from recordari.errors import InvalidInput, Overloaded, RecordariError
 from recordari.events import storage
 from recordari.events.rules import Event, EventType, checked_types
 from recordari.kit.resources import Resources
-from recordari.tenants.tenants import MAX_PAGE, require_admin
+from recordari.tenants.tenants import page_size, require_admin
 
 LOOK_SECONDS = 1.0
 STREAM_SECONDS = 600.0  # a follower reconnects with its position; a revoked key cannot
@@ -42,7 +42,7 @@ async def list_events(
 ) -> list[Event]:
     """List events after a position of the feed, oldest first; without a position from the oldest event on."""
     _require_whole_tenant(identity)
-    return await read_feed(resources, identity, after=after, types=checked_types(types), limit=min(limit, MAX_PAGE))
+    return await read_feed(resources, identity, after=after, types=checked_types(types), limit=page_size(limit))
 
 
 async def follow_events(

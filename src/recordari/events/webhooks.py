@@ -65,7 +65,7 @@ async def create_webhook(
     checked_url(url)
     checked = checked_types(types)
     try:
-        await find_address(url, allow_private=resources.settings.webhook_allow_private)
+        await find_address(url, allow_private=_allows_private(resources))
     except ProviderError as error:
         raise InvalidInput(error.message, field="url") from error
     webhook_id = new_id()
@@ -186,7 +186,7 @@ async def _send(
         "Webhook-Timestamp": str(timestamp),
         "Webhook-Signature": signature(secret, message_id, timestamp, body),
     }
-    await post(webhook.url, body, headers, allow_private=resources.settings.webhook_allow_private)
+    await post(webhook.url, body, headers, allow_private=_allows_private(resources))
 
 
 def _purpose(identity: Identity, webhook_id: UUID) -> str:
@@ -194,6 +194,10 @@ def _purpose(identity: Identity, webhook_id: UUID) -> str:
 
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def _allows_private(resources: Resources) -> bool:
+    return "webhooks" in resources.settings.allow_private_addresses
 
 
 async def find_address(url: str, *, allow_private: bool) -> str:
@@ -206,7 +210,8 @@ async def find_address(url: str, *, allow_private: bool) -> str:
         raise ProviderError("the host name of the webhook cannot be looked up", service="the webhook") from None
     except PermissionError:
         raise InvalidInput(
-            "the address of a webhook must be public; set RECORDARI_WEBHOOK_ALLOW_PRIVATE to allow private addresses",
+            "the address of a webhook must be public; the operator of Recordari can allow private ones with "
+            "RECORDARI_ALLOW_PRIVATE_ADDRESSES='[\"webhooks\"]'",
             field="url",
         ) from None
 

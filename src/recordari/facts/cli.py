@@ -1,7 +1,8 @@
-"""`recordari facts`: list, preview, history, edit, invalidate, restore, rulings, undo, pin, unpin, feedback, provenance."""
+"""`recordari facts`: list and preview facts, see versions as rows or a time line, correct, end, restore, pin, rate; rulings."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated
 from uuid import UUID
 
@@ -12,8 +13,19 @@ from recordari.core.items import Item, Kind
 from recordari.facts import curate, extract, rulings
 from recordari.facts.curate import ItemState
 from recordari.facts.rules.claims import Opinion
-from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, ItemId, Limit, Reason, Tenant, User, ask
-from recordari.kit.output import Answer, Commands, Hint, Table
+from recordari.kit.commands import (
+    DEVELOPMENT_TENANT,
+    Agent,
+    ItemId,
+    Limit,
+    Moment,
+    Reason,
+    Tenant,
+    User,
+    ask,
+    read_moment,
+)
+from recordari.kit.output import Answer, Commands, Hint, Table, shortened, span
 from recordari.memory import versions
 
 facts_commands = Commands()
@@ -30,10 +42,13 @@ def list_all(
     category: Annotated[str | None, typer.Option(help="Only of this category.")] = None,
     state: Annotated[ItemState, typer.Option(help="Only in this state.")] = ItemState.LIVE,
     pinned: Annotated[bool, typer.Option("--pinned", help="Only pinned ones.")] = False,
+    as_of: Moment = None,
+    known_at: Moment = None,
     before: Annotated[UUID | None, typer.Option(help="Continue after this id, the last of the page before.")] = None,
     limit: Limit = 50,
 ) -> Answer:
     """List facts, newest first."""
+    moment, known = read_moment(as_of), read_moment(known_at)
     page = ask(
         lambda caller: curate.list_items(
             *caller,
@@ -42,6 +57,8 @@ def list_all(
             category=category,
             state=state,
             pinned=pinned,
+            as_of=moment,
+            known_at=known,
             before=before,
             limit=limit,
         ),
@@ -85,6 +102,26 @@ def history(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
     items = ask(lambda caller: versions.item_history(*caller, item_id), tenant)
     rows = [{**_row(item), "until": item.invalid_at, "superseded_by": item.superseded_by} for item in items]
     return Answer(items, Table(rows, empty="there are no versions"))
+
+
+@facts_commands.command()
+def timeline(item_id: ItemId, *, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
+    """Draw when each version of a fact was true, and since when it is known."""
+    items = ask(lambda caller: versions.item_history(*caller, item_id), tenant)
+    now = datetime.now(UTC)
+    start = min(min(item.valid_at, item.created_at) for item in items)
+    end = max(now, *(item.invalid_at or now for item in items))
+    lines = [f"{start:%Y-%m-%d} to {end:%Y-%m-%d}"]
+    for number, item in enumerate(items, start=1):
+        until = item.invalid_at or end
+        ends = f"until {item.invalid_at:%Y-%m-%d}" if item.invalid_at is not None else "holds"
+        lines.append(f"{number:>2}  {shortened(item.content)}")
+        lines.append(
+            f"    true   {span(item.valid_at, until, start=start, end=end)}  since {item.valid_at:%Y-%m-%d}, {ends}"
+        )
+        known = span(item.created_at, item.retired_at or end, start=start, end=end)
+        lines.append(f"    known  {known}  since {item.created_at:%Y-%m-%d}")
+    return Answer(items, *lines)
 
 
 @facts_commands.command()

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from recordari.core.checks import BEGINNING, END, check_reason
+from recordari.core.checks import BEGINNING, END, check_reason, check_times
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Scope, checked_choice, optional_choice
 from recordari.core.ids import LAST
@@ -73,10 +73,16 @@ async def list_items(
     pinned: bool = False,
     since: datetime | None = None,
     until: datetime | None = None,
+    as_of: datetime | None = None,
+    known_at: datetime | None = None,
     before: UUID | None = None,
     limit: int = 50,
 ) -> ItemPage:
-    """Items that you may see, newest first; `next_before` of a page is `before` of the next one."""
+    """Items that you may see, newest first; `next_before` of a page is `before` of the next one.
+
+    `as_of` lists what was true at a moment, `known_at` what was recorded by then, whatever happened since.
+    """
+    check_times(since=since, until=until, as_of=as_of, known_at=known_at)
     filters = {
         "kinds": [str(checked_choice("kinds", Kind, kind)) for kind in kinds or Kind],
         "scope": optional_choice("scope", Scope, scope),
@@ -87,9 +93,14 @@ async def list_items(
         "pinned": pinned,
         "since": since or BEGINNING,
         "until": until or END,
+        "as_of": as_of or END,
+        "known_at": known_at or END,
+        "is_past": as_of is not None or known_at is not None,
         "before": before or LAST,
     }
     if filters["state"] is not ItemState.LIVE:
+        if filters["is_past"]:
+            raise InvalidInput("as_of and known_at list what was true then; leave out state", field="state")
         require_admin(identity)
     limit = page_size(limit)
     async with resources.database.transaction(identity) as tx:

@@ -8,9 +8,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import numpy as np
+from numpy.typing import NDArray
+
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Scope
-from recordari.core.items import CORROBORATION, Item, Kind, NewItem, Tier, Trust
+from recordari.core.items import CORROBORATION, PROJECT, Item, Kind, NewItem, Tier, Trust
 from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
@@ -19,7 +22,7 @@ from recordari.facts import storage
 from recordari.facts.copies import without_copies
 from recordari.facts.language import LLM
 from recordari.facts.rules.extraction import ExtractedFact, facts_in
-from recordari.facts.rules.learning import SETTING, Learning, learning_of
+from recordari.facts.rules.learning import SETTING, Learning, Nearness, learning_of
 from recordari.facts.storage import Link
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
@@ -61,7 +64,8 @@ async def _rows(resources: Resources, identity: Identity, source: Item, settings
     extracted, extractor = await _extracted(
         resources, source.content, speaker=source.speaker, at=source.event_time, learning=learning
     )
-    kept = [fact for fact in extracted if learning.refused(fact) is None]
+    nearness = _nearness(resources)
+    kept = [fact for fact in extracted if learning.refused(fact, nearness) is None]
     if not kept:
         return []
     news = [_new_fact(fact, source, extractor) for fact in kept]
@@ -82,6 +86,25 @@ async def _extracted(
     if ran:
         return extracted, resources.get(LLM).name
     return [learning.categorised(fact) for fact in facts_in(text, speaker=speaker, at=at)], "offline"
+
+
+def _nearness(resources: Resources) -> Nearness | None:
+    """The similarity of words by the static table; None without one."""
+    tokens = resources.static_tokens
+    if tokens is None:
+        return None
+
+    def vector(word: str) -> NDArray[np.float32] | None:
+        ids = tokens.word_ids(word)
+        return tokens.vectors[list(ids)].mean(axis=0) if ids else None
+
+    def nearness(one: str, other: str) -> float:
+        first, second = vector(one), vector(other)
+        if first is None or second is None:
+            return 0.0
+        return float(first @ second / max(float(np.linalg.norm(first) * np.linalg.norm(second)), 1e-9))
+
+    return nearness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +144,7 @@ async def preview_facts(
     wanted = learning_of(setting, agent_id or identity.agent_id)
     at = event_time or resources.clock()
     extracted, extractor = await _extracted(resources, text, speaker=speaker, at=at, learning=wanted)
+    nearness = _nearness(resources)
     return [
         PreviewedFact(
             content=fact.content,
@@ -129,7 +153,7 @@ async def preview_facts(
             subject=fact.subject,
             predicate=fact.predicate,
             object=fact.object,
-            refused=wanted.refused(fact),
+            refused=wanted.refused(fact, nearness),
             extractor=extractor,
         )
         for fact in extracted
@@ -155,7 +179,7 @@ def _new_fact(extracted: ExtractedFact, source: Item, extractor: str) -> NewItem
         object=extracted.object,
         confidence=extracted.confidence,
         category=extracted.category,
-        metadata={"extractor": extractor},
+        metadata={"extractor": extractor, **{key: value for key, value in source.metadata.items() if key == PROJECT}},
     )
 
 

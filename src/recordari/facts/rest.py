@@ -51,6 +51,8 @@ Reason = Annotated[
 Kinds = Annotated[list[Kind] | None, Query(description="Only these kinds; all, if left out.")]
 Label = Annotated[str | None, Query(min_length=1, max_length=MAX_LABEL)]
 When = Annotated[AwareDatetime | None, Query(description="By `event_time`.")]
+AsOf = Annotated[AwareDatetime | None, Query(description="What was true at that moment.")]
+KnownAt = Annotated[AwareDatetime | None, Query(description="What was recorded by that moment.")]
 
 
 class ReasonRequest(Strict):
@@ -125,6 +127,8 @@ async def list_items(
     pinned: bool = False,
     since: When = None,
     until: When = None,
+    as_of: AsOf = None,
+    known_at: KnownAt = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> object:
@@ -140,6 +144,8 @@ async def list_items(
         pinned=pinned,
         since=since,
         until=until,
+        as_of=as_of,
+        known_at=known_at,
         before=id_position(cursor),
         limit=limit,
     )
@@ -219,7 +225,7 @@ rulings_router = APIRouter(prefix="/v1/rulings", tags=["items"], responses=PROBL
 
 @rulings_router.get("", operation_id="list_rulings", **paged(PastRuling, cursor="before"))
 async def list_rulings(caller: AdminCaller, limit: Limit = rulings.RULINGS, cursor: Cursor = None) -> object:
-    """The last rulings that ended a fact, newest first, each with both texts and its rule."""
+    """The last rulings that ended a fact, newest first, each with both texts and its rule; for a user that user's alone."""
     rows = await rulings.list_rulings(*caller, before=id_position(cursor), limit=limit + 1)
     return page_of(rows, limit, lambda ruling: ruling.ruling_id)
 

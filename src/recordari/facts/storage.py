@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from recordari.core.identity import Role
+from recordari.core.identity import Role, UserId
 from recordari.core.ids import LAST
 from recordari.core.items import Item, Trust
 from recordari.db.audit import AuditEntry
@@ -69,8 +69,8 @@ async def predecessors(tx: Transaction, item_ids: Sequence[UUID], *, most: int) 
     return await tx.all(queries.predecessors, FactRow, item_ids=list(item_ids), most=most)
 
 
-async def list_rulings(tx: Transaction, *, before: UUID | None, limit: int) -> list[PastRuling]:
-    return await tx.all(queries.list_rulings, PastRuling, before=before or LAST, limit=limit)
+async def list_rulings(tx: Transaction, *, of_user: UserId | None, before: UUID | None, limit: int) -> list[PastRuling]:
+    return await tx.all(queries.list_rulings, PastRuling, of_user=of_user, before=before or LAST, limit=limit)
 
 
 async def find_ruling(tx: Transaction, ruling_id: UUID) -> AuditEntry | None:

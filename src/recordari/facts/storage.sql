@@ -70,7 +70,7 @@ WHERE i.tenant_id = %(tenant_id)s AND i.item_id IN (SELECT item_id FROM near UNI
 ORDER BY i.valid_at DESC, i.item_id
 
 -- name: list_rulings
--- Facts that were ended by others, newest first, with both texts.
+-- Facts that were ended by others, newest first, with both texts; with a user only those of that user.
 SELECT a.audit_id AS ruling_id, a.at, COALESCE(a.details ->> 'rule', '') AS rule, COALESCE(a.details ->> 'judge', '') AS judge,
     a.subject_id AS item_id, COALESCE(a.details ->> 'superseded_by', '') AS superseded_by, o.content, n.content AS successor,
     EXISTS (SELECT FROM audit u WHERE u.tenant_id = %(tenant_id)s AND u.subject_kind = 'item' AND u.subject_id = a.subject_id
@@ -82,6 +82,7 @@ LEFT JOIN items n ON n.tenant_id = %(tenant_id)s AND n.deleted_at IS NULL AND n.
     AND n.item_id = CASE WHEN a.details ->> 'superseded_by' ~ '^[0-9a-f-]{36}$'
         THEN (a.details ->> 'superseded_by')::uuid END
 WHERE a.tenant_id = %(tenant_id)s AND a.action = 'fact.supersede' AND a.audit_id < %(before)s
+    AND (%(of_user)s::text IS NULL OR o.user_id = %(of_user)s)
 ORDER BY a.audit_id DESC LIMIT %(limit)s
 
 -- name: find_ruling
@@ -133,7 +134,9 @@ WHERE tenant_id = %(tenant_id)s AND item_id < %(before)s AND deleted_at IS NULL 
     AND (%(category)s::text IS NULL OR category = %(category)s)
     AND (%(subject)s::text IS NULL OR subject = %(subject)s)
     AND (%(trust)s::text IS NULL OR trust = %(trust)s)
-    AND (%(state)s = 'any' OR (%(state)s = 'live' AND live) OR (%(state)s = 'superseded' AND superseded_by IS NOT NULL)
+    AND (%(state)s = 'any' OR (%(state)s = 'live' AND NOT %(is_past)s AND live)
+        OR (%(is_past)s AND valid_at <= %(as_of)s AND created_at <= %(known_at)s
+            AND (invalid_at IS NULL OR invalid_at > %(as_of)s OR retired_at > %(known_at)s)) OR (%(state)s = 'superseded' AND superseded_by IS NOT NULL)
         OR (%(state)s = 'invalid' AND invalid_at IS NOT NULL AND superseded_by IS NULL)
         OR (%(state)s = 'archived' AND archived_at IS NOT NULL))
     AND (NOT %(pinned)s OR pinned_at IS NOT NULL)

@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -71,6 +72,27 @@ def size(count: float) -> str:
     return f"{count / 1000**power:.1f} {units[power - 1]}"
 
 
+FILLS = "█▓▒░▞▚"
+"""The parts of a bar, in the order in which they are drawn; a seventh part looks like the first."""
+
+
+def stacked(parts: Sequence[float], most: float, *, width: int = 32) -> str:
+    """Draw parts of a whole as one bar, of which `most` fills the width; negative parts are left out."""
+    drawn, total = "", 0.0
+    for number, part in enumerate(parts):
+        total += max(0.0, part)
+        drawn = drawn.ljust(min(width, round(total / most * width)) if most > 0 else 0, FILLS[number % len(FILLS)])
+    return drawn.ljust(width)
+
+
+def span(first: datetime, past: datetime, *, start: datetime, end: datetime, width: int = 40) -> str:
+    """Draw a time as a part of another: `····████··`; the shortest is one character."""
+    whole = max((end - start).total_seconds(), 1.0)
+    left = min(width - 1, round((first - start).total_seconds() / whole * width))
+    right = max(left + 1, min(width, round((past - start).total_seconds() / whole * width)))
+    return "·" * left + "█" * (right - left) + "·" * (width - right)
+
+
 def record(thing: Any, *, without: Collection[str] = ()) -> dict[str, Any]:
     """List the fields of a dataclass, in their order."""
     return {field.name: getattr(thing, field.name) for field in fields(thing) if field.name not in without}
@@ -84,6 +106,8 @@ def print_json(data: object) -> None:
 def _encoded(value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     if is_dataclass(value) and not isinstance(value, type):
         return record(value)
     return str(value)

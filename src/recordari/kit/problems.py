@@ -146,9 +146,9 @@ def install(app: FastAPI) -> None:
     async def http(_: Request, error: Exception) -> ProblemResponse:
         assert isinstance(error, HTTPException)
         if error.status_code == 404:
-            return problem(NotFound())
+            return problem(NotFound("There is nothing at this address; /docs lists every route."))
         if error.status_code == 405:
-            detail = "This address does not take that method."
+            detail = "This address does not take that method; the header Allow names those that it takes."
             return _rendered(405, "method_not_allowed", detail, headers=error.headers)
         if error.status_code < 500:
             return problem(InvalidInput("The request cannot be read."))

@@ -108,15 +108,23 @@ def search(
     source: DocumentSource = None,
     top_k: TopK = 5,
     as_of: Moment = None,
+    known_at: Moment = None,
     no_rerank: NoRerank = False,
     explain: Annotated[bool, typer.Option("--explain", help="Add a trace to the JSON.")] = False,
     tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Answer:
     """Search the documents; each text comes with its citation."""
-    moment = read_moment(as_of)
+    moment, known = read_moment(as_of), read_moment(known_at)
     answer = ask(
         lambda caller: search_verbs.search_knowledge(
-            *caller, query, top_k=top_k, source=source, as_of=moment, enable_rerank=not no_rerank, explain=explain
+            *caller,
+            query,
+            top_k=top_k,
+            source=source,
+            as_of=moment,
+            known_at=known,
+            enable_rerank=not no_rerank,
+            explain=explain,
         ),
         tenant,
     )

@@ -100,6 +100,7 @@ class KnowledgeRequest(Strict):
     since: Moment | None = Field(default=None, description="Only what was added then or later.")
     until: Moment | None = Field(default=None, description="Only what was added before then.")
     as_of: Moment | None = Field(default=None, description="What the documents said at that moment.")
+    known_at: Moment | None = Field(default=None, description="What of them was here by that moment.")
     explain: bool = Field(default=False, description="Also say why: arms, ranks, scores, what was left out.")
 
 

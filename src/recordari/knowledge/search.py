@@ -17,7 +17,7 @@ from recordari.knowledge.rules.chunks import fused, parts_of
 from recordari.knowledge.sources import require_source
 from recordari.recall.accesses import AccessCounts
 from recordari.recall.recall import find
-from recordari.recall.request import MAX_TOP_K, Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
+from recordari.recall.request import MAX_TOP_K, Arm, RecallAnswer, RecalledItem, RecallRequest, Via, check_request
 from recordari.recall.rules.confidence import hint_for
 
 PARTS_AT_ONCE = 4
@@ -34,10 +34,14 @@ async def search_knowledge(
     since: datetime | None = None,
     until: datetime | None = None,
     as_of: datetime | None = None,
+    known_at: datetime | None = None,
     explain: bool = False,
     arms: frozenset[Arm] = frozenset(Arm),
 ) -> RecallAnswer:
-    """Search the documents; each text comes with its citation."""
+    """Search the documents; each text comes with its citation.
+
+    `as_of` asks what they said at a moment, `known_at` what of them was here by then.
+    """
     source_id = None
     if source is not None:
         async with resources.database.transaction(identity) as tx:
@@ -51,6 +55,7 @@ async def search_knowledge(
         since=since,
         until=until,
         as_of=as_of,
+        known_at=known_at,
         explain=explain,
         arms=arms,
     )
@@ -76,7 +81,8 @@ async def _find_by_parts(
         answers += await asyncio.gather(*(find(resources, identity, part) for part in batch))
     answer = _joined(answers, request.top_k)
     if request.counts_as_use:
-        resources.get(AccessCounts).note(identity.tenant_id, [item.id for item in answer.items], now=resources.clock())
+        found = [item.id for item in answer.items]
+        resources.get(AccessCounts).note(identity, found, via=Via.SEARCH, now=resources.clock())
     if request.explain:
         traces = [{"query": part, **(found.trace or {})} for part, found in zip(parts, answers, strict=True)]
         answer = replace(answer, trace={"parts": traces})

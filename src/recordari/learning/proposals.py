@@ -47,7 +47,7 @@ from recordari.memory import vector_storage
 from recordari.memory.rules import Retirement
 from recordari.memory.versions import retire
 from recordari.recall.accesses import AccessCounts
-from recordari.tenants.tenants import MAX_PAGE, get_tenant, require_admin, update_tenant
+from recordari.tenants.tenants import get_tenant, page_size, require_admin, update_tenant
 
 log = get_log(__name__)
 
@@ -68,7 +68,7 @@ class ReviewResult:
     """Older proposals that are void, because their items changed."""
 
 
-async def review_memory(resources: Resources, identity: Identity, /, **_: Any) -> ReviewResult:
+async def review_memory(resources: Resources, identity: Identity) -> ReviewResult:
     """Compare the tenant's lasting memory with itself, and propose merges and retirements.
 
     A weekly job. A second review proposes nothing new.
@@ -218,7 +218,7 @@ async def list_proposals(
             status=optional_choice("status", ProposalStatus, status),
             kind=optional_choice("kind", ProposalKind, kind),
             before=before,
-            limit=min(limit, MAX_PAGE),
+            limit=page_size(limit),
         )
         contents = await storage.proposed_items(tx, sorted({item_id for each in page for item_id in each.inputs}))
     return [explained(proposal, contents) for proposal in page]

@@ -21,13 +21,14 @@ from recordari.kit.rest import (
     client,
     id_position,
     page_of,
+    paged,
     position,
 )
 from recordari.learning import consolidate, proposals, workflows
 from recordari.learning.consolidate import Consolidated
 from recordari.learning.proposals import ReviewResult
 from recordari.learning.rules.proposals import Proposal, ProposalKind, ProposalPolicy, ProposalStatus
-from recordari.learning.rules.workflows import Choice, Outcome, Posterior, Workflow
+from recordari.learning.rules.workflows import Choice, Outcome, PastChoice, Posterior, Workflow
 from recordari.learning.workflows import Rewarded, SavedWorkflow
 
 router = APIRouter(prefix="/v1/proposals", tags=["proposals"], responses=PROBLEMS)
@@ -209,6 +210,13 @@ async def get_workflow(caller: AgentCaller, workflow_id: UUID) -> Workflow:
 async def retire_workflow(caller: AdminCaller, workflow_id: UUID, body: DecisionRequest) -> Workflow:
     """Never choose this version again; it stays readable."""
     return await workflows.retire_workflow(*caller, workflow_id, reason=body.reason)
+
+
+@workflows_router.get("/{workflow_id}/choices", operation_id="list_choices", **paged(PastChoice, cursor="before"))
+async def list_choices(caller: AgentCaller, workflow_id: UUID, limit: Limit = 50, cursor: Cursor = None) -> object:
+    """Choices of a workflow in the last 90 days, newest first, with their scores."""
+    rows = await workflows.list_choices(*caller, workflow_id, before=id_position(cursor), limit=limit + 1)
+    return page_of(rows, limit, lambda choice: choice.choice_id)
 
 
 @workflows_router.get(

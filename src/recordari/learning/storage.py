@@ -25,7 +25,7 @@ from recordari.learning.rules.proposals import (
     ReviewedItem,
 )
 from recordari.learning.rules.work import RunOfSession
-from recordari.learning.rules.workflows import Choice, ChoiceRow, Outcome, Posterior, Workflow
+from recordari.learning.rules.workflows import Choice, ChoiceRow, Outcome, PastChoice, Posterior, Workflow
 
 queries = Queries(__name__)
 
@@ -359,6 +359,14 @@ async def list_outcomes(
     position = {"before_at": before_at, "before_id": before_id}
     return await tx.all(
         queries.list_outcomes, Outcome, owned_by=owner, workflow_id=workflow_id, **position, limit=limit
+    )
+
+
+async def list_choices(
+    tx: Transaction, owner: Owner | None, workflow_id: UUID, *, before: UUID, limit: int
+) -> list[PastChoice]:
+    return await tx.all(
+        queries.list_choices, PastChoice, owned_by=owner, workflow_id=workflow_id, before=before, limit=limit
     )
 
 

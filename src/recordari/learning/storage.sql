@@ -311,6 +311,16 @@ WHERE tenant_id = %(tenant_id)s AND workflow_id = %(workflow_id)s
     AND (rewarded_at, outcome_id) < (%(before_at)s, %(before_id)s)
 ORDER BY rewarded_at DESC, outcome_id DESC LIMIT %(limit)s
 
+-- name: list_choices
+-- Choices of a workflow, of an owner or of all, newest first, before an id, each with the mean of its scores.
+SELECT c.choice_id, c.workflow_id, c.owned_by, c.agent_id, c.session_id, c.run_id, c.sample, c.candidates, c.chosen_at, (
+    SELECT avg(o.score)::float8 FROM outcomes o
+    WHERE o.tenant_id = c.tenant_id AND o.workflow_id = c.workflow_id AND o.choice_id = c.choice_id) AS score
+FROM choices c
+WHERE c.tenant_id = %(tenant_id)s AND c.workflow_id = %(workflow_id)s
+    AND (%(owned_by)s::text IS NULL OR c.owned_by = %(owned_by)s) AND c.choice_id < %(before)s
+ORDER BY c.choice_id DESC LIMIT %(limit)s
+
 -- name: delete_choices
 -- Forget choices made long ago, some at a time; outcomes stay.
 DELETE FROM choices WHERE tenant_id = %(tenant_id)s AND choice_id IN (

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.identity import Identity, Role, checked_id
-from recordari.core.ids import new_id
+from recordari.core.ids import LAST, new_id
 from recordari.core.telemetry import measured
 from recordari.db import audit
 from recordari.db.database import Transaction
@@ -19,6 +19,7 @@ from recordari.learning import storage
 from recordari.learning.rules.workflows import (
     Choice,
     Outcome,
+    PastChoice,
     Posterior,
     Workflow,
     checked_prior,
@@ -28,7 +29,7 @@ from recordari.learning.rules.workflows import (
 )
 from recordari.learning.storage import Named
 from recordari.privacy.sanitise import sanitise_json
-from recordari.tenants.tenants import MAX_PAGE, require_admin
+from recordari.tenants.tenants import page_size, require_admin
 
 CHOICES_KEPT = timedelta(days=90)  # as long as their episodes (E3)
 SWEEP_BATCH = 5_000
@@ -208,7 +209,7 @@ async def list_workflows(
 ) -> list[Workflow]:
     """Versions of all tasks, oldest first; `after` is the id of the last one seen."""
     async with resources.database.transaction(identity) as tx:
-        return await storage.list_workflows(tx, also_ended=also_ended, after=after, limit=min(limit, MAX_PAGE))
+        return await storage.list_workflows(tx, also_ended=also_ended, after=after, limit=page_size(limit))
 
 
 async def workflow_history(
@@ -233,7 +234,24 @@ async def list_outcomes(
         position = await storage.find_outcome(tx, owner, before) if before is not None else None
         if before is not None and position is None:
             raise NotFound("there is no such outcome")
-        return await storage.list_outcomes(tx, owner, workflow_id, before=position, limit=min(limit, MAX_PAGE))
+        return await storage.list_outcomes(tx, owner, workflow_id, before=position, limit=page_size(limit))
+
+
+async def list_choices(
+    resources: Resources,
+    identity: Identity,
+    workflow_id: UUID,
+    *,
+    before: UUID | None = None,
+    limit: int = 50,
+) -> list[PastChoice]:
+    """Your choices of a workflow, newest first, with their scores; `before` is the id of the last one seen.
+
+    An administrator sees all. Choices are kept for 90 days, and their outcomes for good.
+    """
+    owner = None if identity.role is Role.ADMIN else identity.owned_by
+    async with resources.database.transaction(identity) as tx:
+        return await storage.list_choices(tx, owner, workflow_id, before=before or LAST, limit=min(limit, MAX_PAGE))
 
 
 async def sweep_choices(resources: Resources, identity: Identity, **_: Any) -> None:

@@ -1,4 +1,4 @@
-"""`recordari forget`, `erase` and `policy`: end memory, or hold it."""
+"""`recordari forget`, `erase`, `erase-agent` and `policy`: end memory, or hold it."""
 
 from __future__ import annotations
 
@@ -45,6 +45,21 @@ def forget(
     result = run(dry_run=dry_run)
     note = f"{counted(len(result.item_ids), 'item')} {'to be forgotten' if dry_run else 'forgotten'}"
     return Answer(result, *map(str, result.item_ids), Hint(note))
+
+
+def erase_agent(
+    agent_id: Annotated[str, typer.Argument(help="Id of the agent.")],
+    *,
+    memories: Annotated[bool, typer.Option("--memories", help="Erase what it remembered, too.")] = False,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    yes: Yes = False,
+) -> Answer:
+    """Remove the definition of an agent; with --memories, erase what it remembered too. What users said to it stays."""
+    what = "and everything that it remembered" if memories else "; its memories stay"
+    confirm(f"Remove the agent {agent_id}{' ' if memories else ''}{what}? You cannot undo this.", yes=yes)
+    deleted = ask(lambda caller: erase_verbs.delete_agent(*caller, agent_id, memories=memories), tenant)
+    gone = f", with {counted(deleted.items, 'memory', 'memories')} and {counted(deleted.sessions, 'session')}"
+    return Answer(deleted, f"removed{gone if memories else ''}")
 
 
 def erase(

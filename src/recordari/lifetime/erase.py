@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.identity import AgentId, Identity, UserId, checked_id, owned_by
-from recordari.core.ids import new_id
+from recordari.core.ids import LAST, new_id
 from recordari.core.telemetry import get_log
 from recordari.db import audit, jobs
 from recordari.db.database import RETENTION_ROLE
@@ -26,7 +26,7 @@ from recordari.lifetime.journal import complete_journal, restore_tombstones
 from recordari.lifetime.rules import Erasure
 from recordari.sessions.cache import SessionCache
 from recordari.tenants import storage as tenants_storage
-from recordari.tenants.tenants import require_admin
+from recordari.tenants.tenants import page_size, require_admin
 
 log = get_log(__name__)
 
@@ -74,6 +74,16 @@ async def get_erasure(resources: Resources, identity: Identity, erasure_id: UUID
     if erasure is None:
         raise NotFound("there is no such erasure")
     return erasure
+
+
+async def list_erasures(
+    resources: Resources, identity: Identity, *, before: UUID | None = None, limit: int = 50
+) -> list[Erasure]:
+    """Erasures of the tenant, newest first; `before` is the id of the last one seen."""
+    require_admin(identity)
+    identity = replace(identity, user_id=None)
+    async with resources.database.transaction(identity) as tx:
+        return await storage.list_erasures(tx, before=before or LAST, limit=page_size(limit))
 
 
 async def run_erasure(resources: Resources, identity: Identity, *, erasure_id: str, **_: Any) -> Erasure:
@@ -135,6 +145,7 @@ async def _finish(resources: Resources, identity: Identity, erasure: Erasure) ->
         await storage.delete_jobs(tx, erasure.user_id)
     await remove_discarded(resources, identity)
     await _renew_samples(resources, identity)
+    await complete_journal(resources, identity)  # before it is closed: nobody continues a closed one
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
         await storage.unplace_items(tx, erasure.user_id, before=erasure.requested_at)
         cached = await storage.list_state_sessions(tx, erasure.user_id, before=erasure.requested_at)
@@ -148,7 +159,6 @@ async def _finish(resources: Resources, identity: Identity, erasure: Erasure) ->
             )
     for session_id in cached:
         await resources.get(SessionCache).drop(identity.tenant_id, owned_by(erasure.user_id, None), session_id)
-    await complete_journal(resources, identity)
     resources.forget_tenant(identity.tenant_id)
     return finished or await get_erasure(resources, identity, erasure.erasure_id)
 

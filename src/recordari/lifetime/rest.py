@@ -15,10 +15,15 @@ from recordari.kit.rest import (
     PROBLEMS,
     AdminCaller,
     AgentCaller,
+    Cursor,
     IfMatch,
+    Limit,
     Strict,
     client,
     etag_of,
+    id_position,
+    page_of,
+    paged,
     require_match,
 )
 from recordari.lifetime import erase, retain
@@ -112,6 +117,13 @@ async def start_erasing_user(caller: AdminCaller, body: ErasureRequest) -> Erasu
 async def reapply_erasures(caller: AdminCaller) -> Reapplied:
     """Apply the tenant's journal of erasures again after an older backup was restored."""
     return await erase.reapply_erasures(*caller)
+
+
+@erasures_router.get("", operation_id="list_erasures", **paged(Erasure, cursor="before"))
+async def list_erasures(caller: AdminCaller, limit: Limit = 50, cursor: Cursor = None) -> object:
+    """Erasures of users, newest first. Once one is finished, nothing in it names the user."""
+    rows = await erase.list_erasures(*caller, before=id_position(cursor), limit=limit + 1)
+    return page_of(rows, limit, lambda erasure: erasure.erasure_id)
 
 
 @erasures_router.get("/{erasure_id}", operation_id="get_erasure")

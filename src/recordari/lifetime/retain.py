@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Unpack
 from uuid import UUID
 
 from recordari.core.described import DESCRIBED
@@ -29,6 +29,7 @@ from recordari.lifetime.rules import (
     DecayOutcome,
     Ended,
     Forecast,
+    RetentionChanges,
     RetentionPolicy,
     checked_policy,
     decay_decision,
@@ -73,7 +74,9 @@ async def get_retention_policy(resources: Resources, identity: Identity) -> Rete
     return policy
 
 
-async def set_retention_policy(resources: Resources, identity: Identity, /, **changes: Any) -> RetentionPolicy:
+async def set_retention_policy(
+    resources: Resources, identity: Identity, /, **changes: Unpack[RetentionChanges]
+) -> RetentionPolicy:
     """Change values of the tenant's retention policy; `InvalidInput` names a value that is not valid."""
     current = await get_retention_policy(resources, identity)
     policy = checked_policy(asdict(current) | changes)
@@ -183,7 +186,7 @@ GRACE = timedelta(hours=24)
 """Age from which an object that no row points to is removed: an upload writes its object before its row."""
 
 
-async def collect_objects(resources: Resources, identity: Identity, /, **_: Any) -> int:
+async def collect_objects(resources: Resources, identity: Identity) -> int:
     """Remove the tenant's objects that no row points to; returns their number. A weekly job."""
     removed = await remove_discarded(resources, identity)
     before = resources.clock() - GRACE
@@ -237,7 +240,7 @@ class DecayResult:
     """Important items that a person must approve before they become persistent."""
 
 
-async def decay(resources: Resources, identity: Identity, /, **_: Any) -> DecayResult:
+async def decay(resources: Resources, identity: Identity) -> DecayResult:
     """Archive faded items and promote important ones, in all of the tenant's recent memory."""
     require_admin(identity)
     resources = resources.in_steps()

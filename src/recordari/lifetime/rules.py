@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 from uuid import UUID
 
 from pydantic import Field
@@ -188,6 +188,18 @@ class RetentionPolicy:
     safety_share: float = 0.25
     """A sweep that would end more than this part of the tenant's items is refused."""
     dry_run: bool = False
+
+
+class RetentionChanges(TypedDict, total=False):
+    """Values of a retention policy to change; the others stay."""
+
+    deleted_days: int
+    superseded_days: int
+    archived_days: int | None
+    transient_days: int
+    batch_size: int
+    safety_share: float
+    dry_run: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

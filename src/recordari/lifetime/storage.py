@@ -201,6 +201,10 @@ async def start_erasure(tx: Transaction, erasure_id: UUID, user_id: UserId) -> E
     return erasure
 
 
+async def list_erasures(tx: Transaction, *, before: UUID, limit: int) -> list[Erasure]:
+    return await tx.all(queries.list_erasures, Erasure, before=before, limit=limit)
+
+
 async def find_erasure(tx: Transaction, erasure_id: UUID) -> Erasure | None:
     return await tx.maybe(queries.find_erasure, Erasure, erasure_id=erasure_id)
 

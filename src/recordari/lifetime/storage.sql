@@ -42,6 +42,8 @@ WITH embedded AS (
     DELETE FROM feedback WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
 ), counted AS (
     DELETE FROM access WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
+), seen AS (
+    DELETE FROM uses WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
 ), noted AS (
     DELETE FROM notes WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
 ), waiting AS (
@@ -252,6 +254,11 @@ ON CONFLICT (tenant_id, user_hash) WHERE finished_at IS NULL DO UPDATE SET
     requested_at = excluded.requested_at, start_xid = excluded.start_xid
 RETURNING erasure_id, user_id, user_hash, requested_at, items, sessions, finished_at
 
+-- name: list_erasures
+-- Erasures of the tenant, newest first, before an id.
+SELECT erasure_id, user_id, user_hash, requested_at, items, sessions, finished_at FROM erasures
+WHERE tenant_id = %(tenant_id)s AND erasure_id < %(before)s ORDER BY erasure_id DESC LIMIT %(limit)s
+
 -- name: find_erasure
 -- One erasure.
 SELECT erasure_id, user_id, user_hash, requested_at, items, sessions, finished_at FROM erasures
@@ -273,10 +280,13 @@ WHERE tenant_id = %(tenant_id)s AND erasure_id = %(erasure_id)s
  WHERE tenant_id = %(tenant_id)s AND scope = ANY('{session,user,agent,tenant}') AND user_id = %(user_id)s
     AND anonymized_at IS NULL AND (created_at <= %(before)s OR event_time <= %(before)s) LIMIT %(limit)s)
 UNION
-(SELECT i.item_id FROM sessions s
- JOIN items i ON i.tenant_id = s.tenant_id AND i.thread = session_thread(s.owned_by, s.session_id)
- WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.opened_at <= %(before)s AND i.user_id IS NULL
-    AND i.anonymized_at IS NULL AND i.created_at <= %(before)s LIMIT %(limit)s)
+(SELECT i.item_id FROM sessions s CROSS JOIN LATERAL (
+    -- In order, so that the index of threads is the way to them whatever the planner knows.
+    SELECT i.item_id FROM items i
+    WHERE i.tenant_id = s.tenant_id AND i.thread = session_thread(s.owned_by, s.session_id) AND i.user_id IS NULL
+        AND i.anonymized_at IS NULL AND i.created_at <= %(before)s
+    ORDER BY i.position) i
+ WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.opened_at <= %(before)s LIMIT %(limit)s)
 
 -- name: count_held_of_agent
 -- How many memories of an agent actions hold.
@@ -297,11 +307,13 @@ SELECT s.session_id, s.session_ref, ARRAY(
 FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s ORDER BY s.session_ref LIMIT %(limit)s
 
 -- name: delete_state_of_agent
--- Remove the state, entries and profile of an agent.
+-- Remove the state, entries, profile and standing questions of an agent.
 WITH owned AS (
     DELETE FROM state_owners WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s
 ), put AS (
     DELETE FROM entries WHERE tenant_id = %(tenant_id)s AND scope = 'agent' AND owner_id = %(agent_id)s
+), asked AS (
+    DELETE FROM questions WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s
 )
 DELETE FROM profiles WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s AND user_id IS NULL
 
@@ -339,7 +351,7 @@ SELECT owner_id FROM state_owners
 WHERE tenant_id = %(tenant_id)s AND owner_kind = 'session' AND owned_by = %(owned_by)s AND written_at <= %(before)s
 
 -- name: delete_user
--- Remove a user's own row, profile, keys, state, entries and opinions; a key is closed for good and loses its name.
+-- Remove a user's own row, profile, answers, keys, state, entries and opinions; a key is closed for good and loses its name.
 -- What workflows learnt stays, and names nobody any more.
 WITH closed AS (
     UPDATE api_keys SET user_id = NULL, name = %(redacted)s, revoked_at = COALESCE(revoked_at, now())
@@ -351,6 +363,8 @@ WITH closed AS (
     WHERE tenant_id = %(tenant_id)s AND %(user_id)s::text = ANY(users)
 ), owned AS (
     DELETE FROM state_owners WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s AND written_at <= %(before)s
+), seen AS (
+    DELETE FROM uses WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s
 ), chosen AS (
     UPDATE choices SET owned_by = 'tenant', session_id = NULL, run_id = NULL
     WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s AND chosen_at <= %(before)s
@@ -365,6 +379,8 @@ WITH closed AS (
         AND (given_by = %(user_id)s OR substr(given_by, strpos(given_by, ':') + 1) = %(user_id)s)
 ), profiled AS (
     DELETE FROM profiles WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
+), answered AS (
+    DELETE FROM question_answers WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s
 )
 DELETE FROM users WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND created_at <= %(before)s
 
@@ -415,11 +431,13 @@ ON CONFLICT (tenant_id, hash) DO UPDATE SET
 
 -- name: find_returned_items
 -- Items that exist although they were forgotten.
-SELECT i.item_id FROM items i JOIN tenants n ON n.tenant_id = i.tenant_id
-WHERE i.tenant_id = %(tenant_id)s AND i.anonymized_at IS NULL AND EXISTS (
+SELECT DISTINCT i.item_id FROM items i JOIN tenants n ON n.tenant_id = i.tenant_id
+CROSS JOIN LATERAL unnest(item_hashes(n.salt, i)) AS h (hash)
+CROSS JOIN LATERAL (
     SELECT FROM tombstones t
-    WHERE t.tenant_id = i.tenant_id AND (t.is_final OR i.event_time <= t.forgotten_at)
-        AND t.hash = ANY(item_hashes(n.salt, i)))
+    WHERE t.tenant_id = i.tenant_id AND t.hash = h.hash AND (t.is_final OR i.event_time <= t.forgotten_at)
+    LIMIT 1) t
+WHERE i.tenant_id = %(tenant_id)s AND i.anonymized_at IS NULL
 
 -- name: find_returned_users
 -- Users that exist although they were erased.

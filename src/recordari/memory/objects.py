@@ -176,7 +176,7 @@ class S3Spec:
     """A bucket and its address; a field that is None comes from the environment, as in other S3 tools."""
 
     bucket: str
-    prefix: str = ""
+    folder: str = ""
     endpoint: str | None = None
     region: str | None = None
     access_key: str | None = None
@@ -205,7 +205,7 @@ class S3Objects(StoresByKey):
         options: Any = {"timeout": f"{S3_SECONDS}s", "allow_http": (spec.endpoint or "").startswith("http://")}
         config: Any = {name: value for name, value in settings.items() if value is not None}
         try:
-            self._store = S3Store(spec.bucket, prefix=spec.prefix or None, client_options=options, **config)
+            self._store = S3Store(spec.bucket, prefix=spec.folder or None, client_options=options, **config)
         except (BaseError, ValueError) as error:
             raise ConfigurationError(f"the settings of the S3 bucket are wrong ({type(error).__name__})") from None
         self._obstore = obstore

@@ -1,4 +1,4 @@
-"""Routes that remember: one item, many at once, facts, and whole histories line by line."""
+"""Routes that remember: one item, many at once, facts, and whole histories line by line; and the graph of entities."""
 
 from __future__ import annotations
 
@@ -6,23 +6,41 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from contextlib import aclosing, contextmanager
 from typing import Annotated, Any
+from uuid import UUID
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.config import JsonDict
 
 from recordari.core.checks import check_json
 from recordari.core.identity import Scope
-from recordari.core.items import MAX_LABEL, MAX_SOURCE_REF, Kind, NewItem, Tier, Trust
+from recordari.core.items import MAX_LABEL, MAX_SOURCE_REF, Item, Kind, NewItem, Tier, Trust
 from recordari.errors import InvalidInput, RecordariError, TooLarge
 from recordari.kit.problems import Problem, field_errors
-from recordari.kit.rest import PROBLEMS, AgentCaller, Moment, Strict, client
+from recordari.kit.rest import (
+    PROBLEMS,
+    AgentCaller,
+    Cursor,
+    Limit,
+    Moment,
+    Strict,
+    client,
+    id_position,
+    page_of,
+    paged,
+)
+from recordari.memory import entities
 from recordari.memory import remember as remember_verbs
+from recordari.memory.entities import MOST_NODES, EntityGraph
 from recordari.memory.remember import IMPORT_BATCH, MAX_BATCH, Remembered
 
 MAX_DEPTH = 32
 
 router = APIRouter(prefix="/v1", tags=["items"], responses=PROBLEMS)
+entities_router = APIRouter(prefix="/v1/entities", tags=["entities"], responses=PROBLEMS)
+Around = Annotated[UUID | None, Query(description="Only entities that are mentioned together with this one.")]
+OtherId = Annotated[UUID | None, Query(description="Only items that mention this entity too.")]
+Nodes = Annotated[int, Query(ge=1, le=MOST_NODES, description="Most entities.")]
 
 CONFLICT: dict[int | str, dict[str, Any]] = {
     409: {"model": Problem, "description": "Its `source_ref` belongs to another text."}
@@ -179,6 +197,23 @@ async def import_items(caller: AgentCaller, request: Request) -> ImportSummary:
     items = lines.read_stream(request.stream(), max_bytes=caller.resources.settings.max_body_bytes)
     async with aclosing(items):
         return await lines.summed(remember_verbs.import_items(*caller, items))
+
+
+@entities_router.get("", operation_id="entity_graph")
+async def entity_graph(caller: AgentCaller, around: Around = None, limit: Nodes = 200) -> EntityGraph:
+    """The people, things and places that your newest memories mention, and the items that link them."""
+    return await entities.entity_graph(*caller, around=around, limit=limit)
+
+
+@entities_router.get("/{entity_id}/items", operation_id="entity_items", **paged(Item, cursor="before"))
+async def entity_items(
+    caller: AgentCaller, entity_id: UUID, other_id: OtherId = None, limit: Limit = 50, cursor: Cursor = None
+) -> object:
+    """The memories that mention an entity, newest first; with `other_id`, those that mention both."""
+    rows = await entities.entity_items(
+        *caller, entity_id, other_id=other_id, before=id_position(cursor), limit=limit + 1
+    )
+    return page_of(rows, limit, lambda item: item.item_id)
 
 
 def _with_status(remembered: Remembered, response: Response) -> Remembered:

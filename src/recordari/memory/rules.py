@@ -13,6 +13,7 @@ from uuid import UUID
 import numpy as np
 
 from recordari.core import text
+from recordari.core.described import DESCRIBED
 from recordari.core.items import Kind
 from recordari.core.text import STOP_WORDS, terms
 
@@ -263,6 +264,29 @@ class Entity:
     @property
     def key(self) -> str:
         return " ".join(self.name.casefold().split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityNode:
+    """A person, thing or place, and how many of the items looked at mention it."""
+
+    entity_id: UUID
+    kind: EntityKind
+    name: str
+    items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityLink:
+    """Two entities that the same items mention."""
+
+    __pydantic_config__ = DESCRIBED
+
+    one_id: UUID
+    other_id: UUID
+    items: int
+    item_ids: tuple[UUID, ...]
+    """The newest of these items, at most three."""
 
 
 _EMAIL = re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}\b")

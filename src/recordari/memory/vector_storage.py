@@ -15,12 +15,13 @@ import psycopg
 from pgvector import HalfVector
 from psycopg import sql
 
-from recordari.core.identity import Identity
+from recordari.core.identity import Identity, Role
 from recordari.db.database import BatchedQuery, Transaction
+from recordari.db.pool import refuse_pooler
 from recordari.db.queries import Queries
 from recordari.errors import DatabaseUnavailable
-from recordari.memory.rules import Cut, Entity, Indexed
-from recordari.memory.storage import entity_columns
+from recordari.memory.rules import Cut, Entity, EntityLink, EntityNode, Indexed
+from recordari.memory.storage import entity_columns, line_of
 
 queries = Queries(__name__)
 
@@ -134,6 +135,42 @@ async def save_entities(tx: Transaction, named: Sequence[tuple[UUID, Entity]]) -
         queries.save_entities,
         item_ids=[item_id for item_id, _ in ordered],
         **entity_columns([entity for _, entity in ordered]),
+    )
+
+
+async def newest_named(tx: Transaction, *, limit: int) -> list[UUID]:
+    query = queries.newest_named.filled(may_see=queries.may_see.sql)
+    return [row["item_id"] for row in await tx.dicts(query, **await _seen_by(tx), limit=limit)]
+
+
+async def items_mentioning(
+    tx: Transaction, entity_id: UUID, other_id: UUID | None, *, before: UUID, limit: int
+) -> list[UUID]:
+    query = queries.items_mentioning.filled(may_see=queries.may_see.sql)
+    pair = {"entity_id": entity_id, "other_id": other_id}
+    return [row["item_id"] for row in await tx.dicts(query, **await _seen_by(tx), **pair, before=before, limit=limit)]
+
+
+async def _seen_by(tx: Transaction) -> dict[str, Any]:
+    caller = tx.identity
+    return {
+        "user_id": caller.user_id,
+        "agent_id": caller.agent_id,
+        "owned_by": caller.owned_by,
+        "session_ids": await line_of(tx, caller.owned_by, caller.session_id),
+        "is_admin": caller.role is Role.ADMIN,
+    }
+
+
+async def entities_of(tx: Transaction, item_ids: Sequence[UUID], *, limit: int) -> list[EntityNode]:
+    return await tx.all(queries.entities_of, EntityNode, item_ids=list(item_ids), limit=limit)
+
+
+async def links_between(
+    tx: Transaction, item_ids: Sequence[UUID], entity_ids: Sequence[UUID], *, limit: int
+) -> list[EntityLink]:
+    return await tx.all(
+        queries.links_between, EntityLink, item_ids=list(item_ids), entity_ids=list(entity_ids), limit=limit
     )
 
 
@@ -288,6 +325,7 @@ class VectorIndexes:
         except psycopg.OperationalError as error:
             raise DatabaseUnavailable from error
         async with connection:
+            await refuse_pooler(connection, self._owner_dsn)
             await connection.execute(
                 sql.SQL(queries.prepare_build.sql).format(
                     memory=sql.Literal(f"{megabytes}MB"), timeout=sql.Literal(int(BUILD_SECONDS * 1000))

@@ -85,6 +85,48 @@ ON CONFLICT (tenant_id, entity_id, item_id) DO NOTHING
 -- Delete the mentions of items, before they are found again.
 DELETE FROM mentions WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
 
+-- name: newest_named
+-- The newest live items that the identity may see and that mention something, for a look at their entities.
+SELECT i.item_id FROM items i
+WHERE i.tenant_id = %(tenant_id)s AND i.live AND {may_see}
+    AND EXISTS (SELECT FROM mentions m WHERE m.tenant_id = %(tenant_id)s AND m.item_id = i.item_id)
+ORDER BY i.item_id DESC LIMIT %(limit)s
+
+-- name: items_mentioning
+-- The newest live items that the identity may see and that mention all of these entities, before an id.
+SELECT i.item_id FROM mentions m JOIN items i ON i.tenant_id = m.tenant_id AND i.item_id = m.item_id
+WHERE m.tenant_id = %(tenant_id)s AND m.entity_id = %(entity_id)s AND m.item_id < %(before)s AND i.live AND {may_see}
+    AND (%(other_id)s::uuid IS NULL OR EXISTS (
+        SELECT FROM mentions o WHERE o.tenant_id = %(tenant_id)s AND o.entity_id = %(other_id)s AND o.item_id = m.item_id))
+ORDER BY m.item_id DESC LIMIT %(limit)s
+
+-- name: may_see
+-- Fragment: an item i that the identity may see; an administrator sees all of the user and agent that it names.
+(i.scope = 'tenant' OR (i.scope = 'user' AND i.user_id = %(user_id)s) OR (i.scope = 'agent' AND i.agent_id = %(agent_id)s)
+    OR (i.scope = 'session' AND i.owned_by = %(owned_by)s AND i.session_id = ANY(%(session_ids)s))
+    OR (%(is_admin)s AND (%(user_id)s::text IS NULL OR i.user_id = %(user_id)s)
+        AND (%(agent_id)s::text IS NULL OR i.agent_id = %(agent_id)s)))
+
+-- name: entities_of
+-- The entities that these items mention, those in most of them first.
+SELECT e.entity_id, e.kind, e.name, n.items FROM (
+    SELECT m.entity_id, count(*) AS items FROM mentions m
+    WHERE m.tenant_id = %(tenant_id)s AND m.item_id = ANY(%(item_ids)s) GROUP BY m.entity_id
+    ORDER BY count(*) DESC, m.entity_id LIMIT %(limit)s) n
+JOIN entities e ON e.tenant_id = %(tenant_id)s AND e.entity_id = n.entity_id
+ORDER BY n.items DESC, e.entity_id
+
+-- name: links_between
+-- Pairs of these entities that these items mention together, those in most of them first, each with its newest items.
+WITH named AS MATERIALIZED (
+    SELECT m.item_id, m.entity_id FROM mentions m
+    WHERE m.tenant_id = %(tenant_id)s AND m.item_id = ANY(%(item_ids)s) AND m.entity_id = ANY(%(entity_ids)s)
+)
+SELECT one.entity_id AS one_id, other.entity_id AS other_id, count(*) AS items,
+    (array_agg(one.item_id ORDER BY one.item_id DESC))[1:3] AS item_ids
+FROM named one JOIN named other ON other.item_id = one.item_id AND other.entity_id > one.entity_id
+GROUP BY 1, 2 ORDER BY count(*) DESC, 1, 2 LIMIT %(limit)s
+
 -- name: count_vectors
 -- How many live vectors of a model one who asks may see: those that all share, and the most that a user or agent has.
 SELECT COALESCE(max(n) FILTER (WHERE NOT is_shared), 0) + COALESCE(max(n) FILTER (WHERE is_shared), 0) FROM (

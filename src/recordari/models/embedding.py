@@ -15,11 +15,9 @@ from recordari.errors import ConfigurationError, ProviderError
 from recordari.models.base import Embedder, InstantEmbedder, Matrix, QueryCache, Vector, unit_rows
 from recordari.models.http import JsonService
 from recordari.models.inference import DenseEncoder, ThreadedEmbedder
-from recordari.models.pull import pull
+from recordari.models.pull import PROFILES, pull
 from recordari.models.registry import ModelKind, find_model
 from recordari.models.static import StaticEncoder, load_static_tokens
-
-DEFAULT_MODEL = "e5-small-v2"
 
 
 class EmbeddingProvider(StrEnum):
@@ -36,7 +34,7 @@ class EmbeddingSpec:
     """The settings of an embedder; each provider reads those that concern it."""
 
     provider: EmbeddingProvider = EmbeddingProvider.LOCAL
-    model: str = DEFAULT_MODEL
+    model: str = PROFILES["best"]
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
     dimensions: int | None = None

@@ -48,9 +48,8 @@ READ_SECONDS = 60.0
 WHEEL_SECONDS = 900.0
 LOCK_SECONDS = 900.0
 
-# The embedding model of each profile. The static table re-scores the candidates in both.
-PROFILES = {"best": "e5-small-v2", "fast": "potion-base-8M", "thorough": "e5-small-v2"}
-RESCORER = "potion-base-8M"
+RESCORER = "potion-base-8M"  # static vectors, which score the candidates of every profile again
+PROFILES = {"best": "e5-small-v2", "fast": RESCORER, "thorough": "e5-small-v2"}  # what embeds, by profile
 RERANKER = "ms-marco-MiniLM-L-12"
 
 

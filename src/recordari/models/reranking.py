@@ -6,7 +6,6 @@ Each checks the model's answer and raises `ProviderError` if it is malformed; th
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,14 +15,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from recordari.core.cache import BoundedMap
 from recordari.errors import ConfigurationError, InvalidInput, ProviderError
 from recordari.models.base import Reranker
 from recordari.models.http import JsonService
 from recordari.models.inference import CrossEncoder, LazyModel, Urgency, cut_batches
-from recordari.models.pull import pull
+from recordari.models.pull import RERANKER, pull
 from recordari.models.registry import ModelKind, find_model
 
-DEFAULT_CROSS_ENCODER = "ms-marco-MiniLM-L-12"
 MAX_PASSAGES = 20  # R4: up to 20 candidates
 BATCH_PAIRS = 4  # the fastest size for int8 models, and a cancelled caller frees the thread soon
 BATCH_CHARACTERS = 800
@@ -43,7 +42,7 @@ class RerankSpec:
     """The settings of a reranker; each provider reads those that concern it."""
 
     provider: RerankProvider = RerankProvider.NONE
-    model: str = DEFAULT_CROSS_ENCODER
+    model: str = RERANKER
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
     cache_dir: Path | None = None
@@ -164,7 +163,7 @@ class LocalCrossEncoder:
 
         self.model_id = model.model_id
         self._model = LazyModel(model.model_id, load)
-        self._known: OrderedDict[bytes, float] = OrderedDict()
+        self._scores: BoundedMap[bytes, float] = BoundedMap(MOST_PAIRS)
 
     async def ready(self) -> None:
         await self._model.use(Urgency.QUESTION, lambda _encoder: None)
@@ -172,7 +171,7 @@ class LocalCrossEncoder:
     async def rerank(self, query: str, passages: Sequence[str]) -> list[float]:
         _check_number(passages)
         keys = [_pair_key(query, passage) for passage in passages]
-        scores = {key: self._known[key] for key in keys if key in self._known}
+        scores = {key: score for key in keys if (score := self._scores.get(key)) is not None}
         missing = {key: passage for key, passage in zip(keys, passages, strict=True) if key not in scores}
         texts, new_keys = list(missing.values()), list(missing)
         lengths = [len(query) + len(passage) for passage in texts]
@@ -181,16 +180,12 @@ class LocalCrossEncoder:
             results = await self._model.use(Urgency.QUESTION, partial(CrossEncoder.scores, query=query, passages=part))
             # Kept batch by batch: a question that ran out of time goes on from here when it is asked again.
             for position, score in zip(batch, results, strict=True):
-                scores[new_keys[position]] = self._known[new_keys[position]] = score
-        for key in self._known.keys() & set(keys):
-            self._known.move_to_end(key)
-        while len(self._known) > MOST_PAIRS:
-            self._known.popitem(last=False)
+                scores[new_keys[position]] = self._scores.put(new_keys[position], score)
         return [scores[key] for key in keys]
 
     async def close(self) -> None:
         await self._model.close()
-        self._known.clear()
+        self._scores.clear()
 
 
 def _pair_key(query: str, passage: str) -> bytes:

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from recordari.errors import ProviderError
 from recordari.models.base import Matrix, Vector, unit_rows
 from recordari.models.inference import CHARACTERS_PER_TOKEN
-from recordari.models.pull import pull
+from recordari.models.pull import RESCORER, pull
 from recordari.models.registry import ModelFiles
 
-STATIC_MODEL = "potion-base-8M"
 HEADER_LIMIT = 1 << 20
 MOST_WORDS = 20_000
 
@@ -136,7 +135,7 @@ class StaticEncoder:
 
 
 def load_static_tokens(
-    model: str = STATIC_MODEL,
+    model: str = RESCORER,
     *,
     cache_dir: Path | None = None,
     mirror: str | Path | None = None,

@@ -34,7 +34,8 @@ from recordari.kit.output import (
 from recordari.models import pull as model_files
 from recordari.models.pull import PullProgress
 from recordari.operations import maintenance, reports
-from recordari.operations.doctor import State, diagnose, has_failed
+from recordari.operations.doctor import Check, State, diagnose, has_failed
+from recordari.operations.self_check import self_check as run_self_check
 
 T = TypeVar("T")
 
@@ -221,6 +222,18 @@ def doctor(
 ) -> Answer:
     """Check everything Recordari needs, with advice; exit code 1 when something does not work."""
     checks = asyncio.run(diagnose(read_settings(), start=not no_start))
+    return _checked(checks)
+
+
+def self_check(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
+    """Check an installation after an upgrade: `doctor`, then remember, recall and erase as a user made for it."""
+    checks = asyncio.run(diagnose(read_settings()))
+    if not has_failed(checks):
+        checks += ask(lambda caller: run_self_check(*caller), tenant, worker=True)
+    return _checked(checks)
+
+
+def _checked(checks: list[Check]) -> Answer:
     failed = has_failed(checks)
     rows = [
         {

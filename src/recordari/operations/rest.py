@@ -22,9 +22,11 @@ from recordari.db.address import check_ready
 from recordari.errors import DatabaseUnavailable, RecordariError, Unauthenticated
 from recordari.kit.problems import Problem
 from recordari.kit.rest import PROBLEMS, AdminCaller, Cursor, Limit, bearer, host_name, page_of, paged, read_position
-from recordari.operations import reports
+from recordari.operations import reports, server
+from recordari.operations.doctor import Check
 from recordari.operations.reports import MOST_ACTIVE_DAYS, Activity, Stats
 from recordari.operations.rules import Report
+from recordari.operations.server import SettingInForce
 from recordari.tenants import usage
 from recordari.tenants.usage import QuotaUsage
 
@@ -129,6 +131,18 @@ async def get_report(caller: AdminCaller, report_id: UUID) -> Report:
 
 
 stats_router = APIRouter(prefix="/v1", tags=["stats"], responses=PROBLEMS)
+
+
+@stats_router.get("/health", operation_id="server_health")
+async def server_health(caller: AdminCaller) -> list[Check]:
+    """Check the database and every model that the server uses; a check that is not `ok` has advice."""
+    return await server.server_health(*caller)
+
+
+@stats_router.get("/settings", operation_id="settings_in_force")
+async def settings_in_force(caller: AdminCaller) -> list[SettingInForce]:
+    """List the settings of the server as they are in force, without secrets, folders and addresses."""
+    return await server.settings_in_force(*caller)
 
 
 @stats_router.get("/stats", operation_id="memory_stats")

@@ -74,7 +74,7 @@ _NO_STATEMENTS: Sequence[CitedStatement] = ()
 
 
 @runtime_checkable
-class Answerer(Protocol):
+class CitingAnswerer(Protocol):
     """Answers a question from numbered items."""
 
     @property
@@ -123,7 +123,7 @@ async def ask(
             hint=NOTHING_KNOWN,
         )
     quotes = await _quotes(resources, identity, question, found)
-    model = resources.find(Answerer)
+    model = resources.find(CitingAnswerer)
     if model is not None and (cited := await _by_model(resources, model, question, found)) is not None:
         return cited
     return AskedAnswer(
@@ -203,7 +203,9 @@ async def _scored(
     ]
 
 
-async def _by_model(resources: Resources, model: Answerer, question: str, found: RecallAnswer) -> AskedAnswer | None:
+async def _by_model(
+    resources: Resources, model: CitingAnswerer, question: str, found: RecallAnswer
+) -> AskedAnswer | None:
     """The model's answer; None if it fails, or if a statement cites nothing that it was shown."""
     shown = [f"{item.event_time:%Y-%m-%d} {item.speaker or ''}: {_text_of(item)}" for item in found.items]
     statements, ran = await fail_open(
@@ -249,7 +251,7 @@ class FoundStatements(BaseModel):
     statements: list[FoundStatement]
 
 
-class ModelAnswerer:
+class ModelCitingAnswerer:
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
         self.name = model.name

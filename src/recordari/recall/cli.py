@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -23,7 +23,7 @@ from recordari.kit.commands import (
     ask,
     read_moment,
 )
-from recordari.kit.output import Answer, Hint, Table, Text, record, shortened
+from recordari.kit.output import FILLS, Answer, Hint, Table, Text, record, shortened, stacked
 from recordari.kit.verbs import Caller
 from recordari.memory import items
 from recordari.memory import remember as remember_verbs
@@ -34,6 +34,7 @@ from recordari.recall import recall as recall_verbs
 from recordari.recall.request import RecalledItem
 from recordari.recall.rules.confidence import UNLIKELY
 
+SHOWN_PART = 0.005  # of a score; smaller parts are not drawn
 EMBED_PATIENCE = 5.0  # seconds; a person waits, even if the model is missing
 
 
@@ -135,6 +136,7 @@ def recall(
     return Answer(
         record(answer, without=() if explain else ("trace",)),
         Table([_row(item, reasons) for item in answer.items], empty=empty),
+        *(_bars(answer.trace, answer.items) if answer.trace is not None else ()),
         *(Hint(line) for line in (_trace_lines(answer.trace) if answer.trace is not None else ())),
         Hint(f"{answer.hint} (confidence {answer.confidence:.2f})") if answer.items and answer.hint else None,
         Hint(late) if answer.degraded else None,
@@ -191,6 +193,25 @@ def _row(item: RecalledItem, reasons: Mapping[str, str] | None) -> dict[str, obj
     if reasons is not None:
         row["why"] = reasons.get(str(item.id), "")
     return row
+
+
+def _bars(trace: Mapping[str, Any], items: Sequence[RecalledItem]) -> list[str]:
+    """The score of each item as a bar of its parts; a bar of full width has the largest sum of parts."""
+    parts = {
+        item["id"]: {name: value for name, value in item["parts"].items() if abs(value) >= SHOWN_PART}
+        for item in trace["items"]
+    }
+    shown = [(item, parts.get(str(item.id), {})) for item in items]
+    names = list(dict.fromkeys(name for _, found in shown for name in found))
+    most = max((sum(max(0.0, value) for value in found.values()) for _, found in shown), default=0.0)
+    lines = []
+    for rank, (item, found) in enumerate(shown, start=1):
+        bar = stacked([found.get(name, 0.0) for name in names], most)
+        figures = ", ".join(
+            f"{FILLS[names.index(name) % len(FILLS)]} {name} {value:.2f}" for name, value in found.items()
+        )
+        lines.append(f"{rank:>2}  {item.score:6.2f}  {bar}  {figures}")
+    return lines
 
 
 def _trace_lines(trace: Mapping[str, Any]) -> list[str]:

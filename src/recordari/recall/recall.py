@@ -14,7 +14,7 @@ from uuid import UUID
 import numpy as np
 
 from recordari.core import text
-from recordari.core.identity import AskedScope, Identity, Scope, SessionId, checked_choice
+from recordari.core.identity import AskedScope, Identity, Scope, SessionId, checked_choice, checked_id
 from recordari.core.items import Item, Kind
 from recordari.db import outbox
 from recordari.errors import InvalidInput
@@ -39,16 +39,8 @@ from recordari.recall.results import (
 from recordari.recall.rules.arms import find_rows
 from recordari.recall.rules.candidates import Columns, SearchHits, arm_counts, search_hits
 from recordari.recall.rules.confidence import Signs, confidence_of, hint_for, signs_of
-from recordari.recall.rules.ranking import (
-    UNRELATED_SIMILARITY,
-    Folded,
-    Question,
-    Ranked,
-    folded,
-    newer_first,
-    ranked,
-    with_ranks,
-)
+from recordari.recall.rules.folding import Folded, folded, newer_first
+from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Question, Ranked, ranked, with_ranks
 from recordari.recall.rules.reranking import RERANKED, blended, passage
 from recordari.recall.rules.sources import HISTORY_KINDS, Archive, RecallSettings, left_out, searched
 from recordari.recall.rules.steps import is_bridging
@@ -83,6 +75,7 @@ async def recall(
     until: datetime | None = None,
     as_of: datetime | None = None,
     known_at: datetime | None = None,
+    project: str | None = None,
     include_superseded: bool = False,
     min_confidence: float = 0.0,
     explain: bool = False,
@@ -90,8 +83,8 @@ async def recall(
 ) -> RecallAnswer:
     """Find the items that answer the question, among those that the identity may see.
 
-    `as_of` asks what was true at a moment, `known_at` what was recorded by then. Below `min_confidence` the answer has no
-    items. An archived item that is found is live again.
+    `as_of` asks what was true then, `known_at` what was recorded by then; items of `project` are preferred. Below
+    `min_confidence` the answer has no items. An archived item that is found is soon live again.
     """
     if source_kinds is not None and not source_kinds:
         raise InvalidInput("source_kinds must name a kind; leave it out for all kinds", field="source_kinds")
@@ -106,6 +99,7 @@ async def recall(
         until=until,
         as_of=as_of,
         known_at=known_at,
+        project=checked_id("project", project) if project is not None else None,
         include_superseded=include_superseded,
         min_confidence=min_confidence,
         explain=explain,
@@ -177,7 +171,7 @@ class _Recall:
             recalled_item(item, result, merged, passages.get(item.candidate.item_id)) for item in ordered[:most]
         )
         if self.request.counts_as_use:
-            await note_use(self.resources, self.identity, chosen)
+            note_use(self.resources, self.identity, chosen)
         return RecallAnswer(
             items=chosen,
             total=len(chosen),
@@ -212,14 +206,14 @@ class _Recall:
                 result = replace(result, best=newer_first(result.best, outdated))
             self._mark("rank")
             links = result.links if result.links is not None else await self._links(result.items)
-            merged = folded(result.best, result.items, links)
+            merged = folded(result.best, result.items, links, project=self.request.project)
             if len(merged.kept) >= self.request.top_k or len(result.best) < limit:
                 break
         return result, merged
 
     def _enough(self, search: Search) -> int:
         """How many candidates to rank, so that enough are left after merging."""
-        if self.request.explain or search.separate_facts:
+        if self.request.explain or search.separate_facts or self.request.project is not None:
             return TRACED  # many facts may be merged with their messages, traced or not
         return (self.request.top_k if self.resources.reranker is None else max(RERANKED, self.request.top_k)) + SPARE
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from recordari.core.checks import check_times, checked_content
 from recordari.core.described import DESCRIBED, LEFT_OUT_IF_EMPTY
-from recordari.core.identity import AskedScope, Identity, Role, Scope, require_owner
+from recordari.core.identity import AgentId, AskedScope, Identity, Owner, Role, Scope, SessionId, UserId, require_owner
 from recordari.core.items import Kind, Trust
 from recordari.errors import Forbidden, InvalidInput
 
@@ -29,6 +29,36 @@ class Arm(StrEnum):
     LATE = "late"
     SESSION = "session"
     WORDING = "wording"
+
+
+class Via(StrEnum):
+    """How an item was seen: in an answer of recall, in a context, or in a search of documents."""
+
+    RECALL = "recall"
+    CONTEXT = "context"
+    SEARCH = "search"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenBy:
+    owned_by: Owner
+    agent_id: AgentId | None
+    session_id: SessionId | None
+    via: Via
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemUse:
+    """Who saw an item, and where."""
+
+    __pydantic_config__ = DESCRIBED
+
+    user_id: UserId | None
+    agent_id: AgentId | None
+    session_id: SessionId | None
+    via: Via
+    last_at: datetime
+    """When last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +83,8 @@ class RecallRequest:
     source_id: UUID | None = None
     """Only documents of this source."""
     arms: frozenset[Arm] = frozenset(Arm)
+    project: str | None = None
+    """The piece of work whose items are preferred."""
     min_confidence: float = 0.0
     """Below it the answer has no items."""
     counts_as_use: bool = True
@@ -100,7 +132,7 @@ class RecalledItem:
     valid_at: datetime
     invalid_at: datetime | None
     archived: bool
-    """It had faded, so no context showed it unasked; this recall has brought it back."""
+    """It had faded, so no context showed it unasked; this recall brings it back within a second."""
     metadata: dict[str, Any] = field(default_factory=dict)
     passage: Annotated[Passage | None, LEFT_OUT_IF_EMPTY] = None
     """Of a long text: the part that fits the question, and where it is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated
+from uuid import UUID
 
 from fastapi import APIRouter, Path, Query
 from pydantic import ConfigDict, Field
@@ -13,10 +14,11 @@ from recordari.kit.rest import PROBLEMS, AgentCaller, Moment, Strict, client
 from recordari.memory import items
 from recordari.memory.items import ToolOutput
 from recordari.memory.rest import KindName
+from recordari.recall import accesses
 from recordari.recall import ask as ask_verbs
 from recordari.recall import recall as recall_verbs
 from recordari.recall.ask import AskedAnswer
-from recordari.recall.request import MAX_QUERY_CHARACTERS, MAX_TOP_K, RecallAnswer
+from recordari.recall.request import MAX_QUERY_CHARACTERS, MAX_TOP_K, ItemUse, RecallAnswer
 from recordari.recall.rules.confidence import UNLIKELY
 
 AskedScopeName = Annotated[AskedScope, Field(strict=False)]
@@ -48,6 +50,9 @@ class RecallRequestBody(Strict):
     until: Moment | None = Field(default=None, description="Only what happened before then.")
     as_of: Moment | None = Field(default=None, description="What was true at that moment.")
     known_at: Moment | None = Field(default=None, description="What was recorded by that moment.")
+    project: str | None = Field(
+        default=None, min_length=1, max_length=200, description="The piece of work; what was said in it is preferred."
+    )
     include_superseded: bool = Field(default=False, description="Retired facts too; needs the role admin.")
     min_confidence: float = Field(default=0.0, ge=0, le=1, description="Below it the answer has no items.")
     explain: bool = Field(default=False, description="Also say why: arms, ranks, scores, items left out.")
@@ -89,6 +94,12 @@ async def recall(caller: AgentCaller, body: RecallRequestBody) -> RecallAnswer:
 async def ask(caller: AgentCaller, body: AskRequestBody) -> AskedAnswer:
     """An answer from memory: the sentences that answer, quoted with their sources; or that nothing relevant is known."""
     return await ask_verbs.ask(*caller, **dict(body))
+
+
+@router.get("/items/{item_id}/uses", operation_id="item_uses")
+async def item_uses(caller: AgentCaller, item_id: UUID) -> list[ItemUse]:
+    """Who saw an item last, and where, newest first: at most 16. An administrator sees all, others their own."""
+    return await accesses.item_uses(*caller, item_id)
 
 
 @router.get("/tool_outputs/{key}", operation_id="read_tool_output")

@@ -17,7 +17,8 @@ from recordari.memory import storage as memory_storage
 from recordari.recall import passage_storage
 from recordari.recall.request import Passage, RecalledItem
 from recordari.recall.rules.candidates import Columns, SearchHits, search_hits
-from recordari.recall.rules.ranking import Folded, Ranked, by_best_passage
+from recordari.recall.rules.folding import Folded, by_best_passage
+from recordari.recall.rules.ranking import Ranked
 from recordari.recall.storage import Search
 
 TRACED = 60  # items shown in a trace

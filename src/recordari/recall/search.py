@@ -52,6 +52,8 @@ def filters_of(request: RecallRequest) -> dict[str, Any]:
         filters["source_kinds"] = [str(kind) for kind in request.source_kinds]
     if request.source_id is not None:
         filters["source_id"] = str(request.source_id)
+    if request.project is not None:
+        filters["project"] = request.project
     if request.include_superseded:
         filters["include_superseded"] = True
     if not request.archived:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import zip_longest
@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from pgvector import HalfVector
 
 from recordari.core.checks import BEGINNING, END
-from recordari.core.identity import AskedScope, Identity, SessionId, session_thread
+from recordari.core.identity import AskedScope, Identity, Owner, SessionId, session_thread
 from recordari.core.items import READ_COLUMNS, Item, Kind
 from recordari.core.text import tsquery_literal
 from recordari.db.database import BatchedQuery, Database, Record, Transaction, reader
 from recordari.db.queries import Queries, Query
+from recordari.recall.request import ItemUse, SeenBy
 from recordari.recall.rules.arms import FEW_MENTIONS, FULL_DEPTHS, Depths
 from recordari.recall.rules.candidates import Candidate
 from recordari.recall.rules.sources import HISTORY_KINDS
@@ -418,11 +419,12 @@ def _snapshot_row(version: bytes, *values: Any) -> SnapshotRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accesses:
-    """How often an item was recalled lately, and when last."""
+    """How often an item was recalled lately, when last, and when by whom."""
 
     item_id: UUID
     times: int
     last_at: datetime
+    seen_by: Mapping[SeenBy, datetime] = field(default_factory=dict)
 
 
 async def add_counts(tx: Transaction, counts: Sequence[Accesses]) -> None:
@@ -432,6 +434,21 @@ async def add_counts(tx: Transaction, counts: Sequence[Accesses]) -> None:
         times=[count.times for count in counts],
         last_ats=[count.last_at for count in counts],
     )
+    seen = [(count.item_id, by, at) for count in counts for by, at in count.seen_by.items()]
+    if seen:
+        await tx.run(
+            queries.note_uses,
+            item_ids=[item_id for item_id, _, _ in seen],
+            last_ats=[at for _, _, at in seen],
+            owners=[by.owned_by for _, by, _ in seen],
+            agents=[by.agent_id for _, by, _ in seen],
+            sessions=[by.session_id for _, by, _ in seen],
+            vias=[by.via for _, by, _ in seen],
+        )
+
+
+async def list_uses(tx: Transaction, item_id: UUID, *, owner: Owner | None) -> list[ItemUse]:
+    return await tx.all(queries.list_uses, ItemUse, item_id=item_id, owned_by=owner)
 
 
 def ask_version(identity: Identity) -> BatchedQuery[int]:

@@ -144,7 +144,7 @@ async def _find(tx: Transaction, run_id: RunId) -> Run | None:
     """The identity's run with this id; an administrator who names no user finds the only one of that id."""
     own = tx.identity.owned_by
     run = await run_storage.find_run(tx, own, run_id)
-    if run is None and tx.identity.crosses_owners:
+    if run is None and tx.identity.spans_users:
         owner = sole_owner(own, await run_storage.list_run_owners(tx, run_id), noun="run")
         run = await run_storage.find_run(tx, owner, run_id)
     return run
@@ -214,7 +214,8 @@ async def end_turn(
             assert newest is not None
             session = await with_usage(resources, tx, newest, prompt_tokens)
             await storage.save_window(tx, session, now=now)
-        return ended
+    resources.telemetry.count_run(identity.tenant_id, run.currency, usage)
+    return ended
 
 
 async def complete_run(
@@ -262,7 +263,8 @@ async def _end_run(
         )
         assert ended is not None
         await drop_state_of_run(tx, resources, run.owned_by, run.run_id)
-        return ended
+    resources.telemetry.count_run(identity.tenant_id, run.currency, usage)
+    return ended
 
 
 async def get_run(resources: Resources, identity: Identity, run_id: str) -> Run:
@@ -340,6 +342,10 @@ async def record_tool_calls(
         await _note_useful(resources, tx, run, zip(calls, numbers, strict=True), results)
     if changed:
         resources.wake(EMBED_TOPIC)
+    for row in rows:
+        if row.number in fresh and row.latency_ms is not None:
+            failed = row.error is not None
+            resources.telemetry.count_agent_tool(row.name, seconds=row.latency_ms / 1000, failed=failed)
     return recorded
 
 

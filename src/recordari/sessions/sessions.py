@@ -127,7 +127,7 @@ async def _enter(
     if named is not None:
         owner = tx.identity.owned_by
         current = await storage.lock_open(tx, owner, named)
-        if current is None and tx.identity.crosses_owners:
+        if current is None and tx.identity.spans_users:
             owner = await _owner_of(tx, named)
             current = await storage.lock_open(tx, owner, named)
         if current is not None:
@@ -212,7 +212,7 @@ async def find_newest(tx: Transaction, session_id: str) -> SessionWithModel:
     """The newest session of the line under an id; `NotFound` when the identity may not see it."""
     named = SessionId(session_id)
     newest = await storage.find_newest(tx, tx.identity.owned_by, named)
-    if newest is None and tx.identity.crosses_owners:
+    if newest is None and tx.identity.spans_users:
         newest = await storage.find_newest(tx, await _owner_of(tx, named), named)
     return shown(tx.identity, newest)
 
@@ -221,7 +221,7 @@ async def find_session(tx: Transaction, session_id: str) -> Session:
     """The session with exactly this id; `NotFound` when the identity may not see it."""
     named = SessionId(session_id)
     session = await storage.find_session(tx, tx.identity.owned_by, named)
-    if session is None and tx.identity.crosses_owners:
+    if session is None and tx.identity.spans_users:
         session = await storage.find_session(tx, await _owner_of(tx, named), named)
     if session is None or not _may_see(tx.identity, session):
         raise NotFound(NO_SUCH_SESSION)
@@ -286,7 +286,7 @@ def own_only(identity: Identity, *, agent_id: str | None, user_id: str | None) -
 
 def listed_owner(identity: Identity) -> Owner | None:
     """Whose sessions and runs a list shows: one's own; everybody's to an administrator who acts for no user."""
-    return None if identity.crosses_owners else identity.owned_by
+    return None if identity.spans_users else identity.owned_by
 
 
 async def resume_session(resources: Resources, identity: Identity, session_id: str) -> ResumedSession:

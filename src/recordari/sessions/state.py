@@ -138,7 +138,7 @@ async def delete_state(
 
 async def _owner(resources: Resources, identity: Identity, kind: OwnerKind | str, owner_id: str | None) -> StateOwner:
     owner = owner_of(identity, checked_choice("owner", OwnerKind, kind), owner_id)
-    if not identity.crosses_owners:
+    if not identity.spans_users:
         return owner
     async with resources.database.transaction(identity) as tx:
         owners = await run_storage.list_state_owners(tx, owner)

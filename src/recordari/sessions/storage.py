@@ -129,6 +129,13 @@ async def list_sessions(
     return [_session(row) for row in rows]
 
 
+def ask_earlier(owner: Owner, *, limit: int) -> BatchedQuery[list[Session]]:
+    """The newest sessions of an owner."""
+    every = {"agent_id": None, "user_id": None, "status": None, "since": BEGINNING, "until": END, "before": LAST}
+    read = lambda rows: [_session(row) for row in rows]  # noqa: E731
+    return BatchedQuery(queries.list_sessions, read, owned_by=owner, limit=limit, **every)
+
+
 async def touch(tx: Transaction, owner: Owner, session_id: SessionId, *, now: datetime) -> None:
     """Note that there was activity in a session."""
     await tx.run(queries.touch, owned_by=owner, session_id=session_id, now=now)

@@ -168,24 +168,30 @@ ORDER BY session_ref LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 SELECT COALESCE(max(position), 0) FROM items WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s
 
 -- name: list_tokens
--- The positions of messages with their tokens, oldest first; a message not added by add_messages has its text instead.
+-- The positions of messages with their tokens, oldest first, faded ones too; a message not added by add_messages has its text instead.
 SELECT position, (metadata->>'tokens')::integer AS tokens, CASE WHEN metadata->>'tokens' IS NULL THEN content END AS content
 FROM items
-WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)s AND live
+WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)s
+    AND invalid_at IS NULL AND superseded_by IS NULL AND deleted_at IS NULL AND anonymized_at IS NULL
+    AND (archived_at IS NULL OR tier NOT IN ('run', 'session'))
     AND (kind = 'chat_message' OR (kind = 'tool_output' AND metadata ? 'role'))
 ORDER BY position, item_id
 
 -- name: list_messages
--- Messages of a thread between two positions, oldest first; the output of a tool is one if it was added with a role.
+-- Messages of a thread between two positions, oldest first, faded ones too; the output of a tool is one if it was added with a role.
 SELECT item_id, kind, position, scope, trust, speaker, content, event_time, payload_key, metadata FROM items
 WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)s AND position <= %(last)s
-    AND live AND (kind = 'chat_message' OR (kind = 'tool_output' AND metadata ? 'role'))
+    AND invalid_at IS NULL AND superseded_by IS NULL AND deleted_at IS NULL AND anonymized_at IS NULL
+    AND (archived_at IS NULL OR tier NOT IN ('run', 'session'))
+    AND (kind = 'chat_message' OR (kind = 'tool_output' AND metadata ? 'role'))
 ORDER BY position, item_id LIMIT %(limit)s
 
 -- name: list_newest_messages
--- The newest messages of a thread from a position on, newest first.
+-- The newest messages of a thread from a position on, newest first, faded ones too.
 SELECT item_id, kind, position, scope, trust, speaker, content, event_time, payload_key, metadata FROM items
-WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)s AND live
+WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)s
+    AND invalid_at IS NULL AND superseded_by IS NULL AND deleted_at IS NULL AND anonymized_at IS NULL
+    AND (archived_at IS NULL OR tier NOT IN ('run', 'session'))
     AND (kind = 'chat_message' OR (kind = 'tool_output' AND metadata ? 'role'))
 ORDER BY position DESC, item_id DESC LIMIT %(limit)s
 
@@ -195,7 +201,9 @@ SELECT i.item_id, i.kind, i.position, i.scope, i.trust, i.speaker, i.content, i.
 FROM sessions s
 JOIN items i ON i.tenant_id = s.tenant_id AND i.thread = %(thread)s AND i.position > s.summarised_to
 WHERE s.tenant_id = %(tenant_id)s AND s.session_id = %(session_id)s AND s.owned_by = %(owned_by)s
-    AND i.position < %(before)s AND i.live
+    AND i.position < %(before)s
+    AND i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
+    AND (i.archived_at IS NULL OR i.tier NOT IN ('run', 'session'))
     AND (i.kind = 'chat_message' OR (i.kind = 'tool_output' AND i.metadata ? 'role'))
 ORDER BY i.position DESC, i.item_id DESC LIMIT %(limit)s
 

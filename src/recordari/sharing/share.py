@@ -32,7 +32,7 @@ from recordari.sharing.storage import Given, ToCopy
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants import tenants
 from recordari.tenants.rules import Agent, AgentDefinition, Tenant
-from recordari.tenants.tenants import MAX_PAGE, get_agent, get_tenant, require_admin
+from recordari.tenants.tenants import get_agent, get_tenant, page_size, require_admin
 
 log = get_log(__name__)
 
@@ -209,7 +209,7 @@ async def list_shares(
     """The tenant's shares, newest items first; `before` are the ids of the last one you have."""
     require_admin(identity)
     async with resources.database.transaction(identity, role=TENANT_ROLE) as tx:
-        return await storage.list_shares(tx, before=before, limit=min(limit, MAX_PAGE))
+        return await storage.list_shares(tx, before=before, limit=page_size(limit))
 
 
 async def withdraw(resources: Resources, identity: Identity, item_id: UUID, *, tenant: str | None = None) -> int:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
-from pydantic import ConfigDict, Field
+from pydantic import AwareDatetime, ConfigDict, Field
 
 from recordari.core.identity import Identity, Role
 from recordari.db.audit import AuditEntry
@@ -101,6 +101,11 @@ SubjectKind = Annotated[
     str | None, Query(max_length=100, description="With `subject_id`: only entries of that subject.")
 ]
 SubjectId = Annotated[str | None, Query(max_length=200)]
+Then = Annotated[AwareDatetime | None, Query(description="By the time of the entry.")]
+Actor = Annotated[str | None, Query(max_length=300, description="Only what this actor did, such as `job:decay`.")]
+AuditedAction = Annotated[
+    str | None, Query(max_length=100, description="Only this action (`item.forget`) or group of actions (`item`).")
+]
 
 
 @audit_router.get("", operation_id="list_audit", **paged(AuditEntry, cursor="before"))
@@ -108,14 +113,28 @@ async def list_audit(
     caller: AdminCaller,
     subject_kind: SubjectKind = None,
     subject_id: SubjectId = None,
+    actor: Actor = None,
+    action: AuditedAction = None,
+    since: Then = None,
+    until: Then = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> object:
     """List the audit, newest first."""
     if (subject_kind is None) != (subject_id is None):
         raise InvalidInput("give subject_kind and subject_id together", field="subject_id")
+    if subject_kind is not None and any(each is not None for each in (actor, action, since, until)):
+        raise InvalidInput("ask for one subject, or filter by actor, action and time", field="subject_id")
     rows = await tenants.list_audit(
-        *caller, subject_kind=subject_kind, subject_id=subject_id, before=id_position(cursor), limit=limit + 1
+        *caller,
+        subject_kind=subject_kind,
+        subject_id=subject_id,
+        actor=actor,
+        action=action,
+        since=since,
+        until=until,
+        before=id_position(cursor),
+        limit=limit + 1,
     )
     return page_of(rows, limit, lambda entry: entry.audit_id)
 

@@ -157,7 +157,7 @@ async def list_users(resources: Resources, identity: Identity, *, after: str = "
     """List users by id, after the given id."""
     require_admin(identity)
     async with resources.database.transaction(identity, role=_across_users(identity)) as tx:
-        return await storage.list_users(tx, after=after, limit=min(limit, MAX_PAGE))
+        return await storage.list_users(tx, after=after, limit=page_size(limit))
 
 
 async def save_agent(
@@ -189,7 +189,7 @@ async def get_agent(resources: Resources, identity: Identity, agent_id: str) -> 
 async def list_agents(resources: Resources, identity: Identity, *, after: str = "", limit: int = 50) -> list[Agent]:
     """List definitions by id, after the given id."""
     async with resources.database.transaction(identity) as tx:
-        return await storage.list_agents(tx, after=after, limit=min(limit, MAX_PAGE))
+        return await storage.list_agents(tx, after=after, limit=page_size(limit))
 
 
 async def create_key(
@@ -293,18 +293,27 @@ async def list_audit(
     *,
     subject_kind: str | None = None,
     subject_id: str | None = None,
+    actor: str | None = None,
+    action: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
     before: UUID | None = None,
     limit: int = 50,
 ) -> list[AuditEntry]:
-    """List the audit, newest first; of one subject if you name its kind and id."""
+    """List the audit, newest first; of one subject if you name its kind and id.
+
+    `action` is a whole action (`item.forget`) or the group before its dot (`item`).
+    """
     require_admin(identity)
-    limit = min(limit, MAX_PAGE)
+    limit = page_size(limit)
     async with resources.database.transaction(identity, role=TENANT_ROLE) as tx:
         if subject_kind is not None and subject_id is not None:
             return await audit.list_entries_of(
                 tx, subject_kind=subject_kind, subject_id=subject_id, before=before, limit=limit
             )
-        return await audit.list_entries(tx, before=before, limit=limit)
+        return await audit.list_entries(
+            tx, actor=actor, action=action, since=since, until=until, before=before, limit=limit
+        )
 
 
 async def list_tenants(owner_dsn: str) -> list[Tenant]:

@@ -12,7 +12,8 @@ from typing import Any
 from uuid import UUID
 
 from recordari.context.rules.context import ContextSettings
-from recordari.core.checks import TEXT_TYPE, checked_content, json_text
+from recordari.context.rules.questions import LONGEST_QUESTION
+from recordari.core.checks import TEXT_TYPE, check_label, checked_content, json_text
 from recordari.core.identity import Owner, Scope, SessionId, checked_choice, checked_id, owned_by, session_thread
 from recordari.core.items import MAX_CONTENT_BYTES, Kind, Tier, Trust
 from recordari.errors import InvalidInput
@@ -205,6 +206,16 @@ def _workflow(row: Row) -> Row:
     return {**row, "spec_text": text, "spec_hash": "\\x" + digest.hex()}
 
 
+def _question(row: Row) -> Row:
+    row_id(row, "question_id")
+    checked_id("name", _text(row, "name"))
+    if row.get("agent_id") is not None:
+        checked_id("agent_id", _text(row, "agent_id"))
+    check_label("question", _text(row, "question"), LONGEST_QUESTION)
+    _check_times(row, "changed_at")
+    return row
+
+
 def _proposal(row: Row) -> Row:
     row_id(row, "proposal_id")
     if not isinstance(row.get("items"), list):
@@ -279,6 +290,7 @@ _CHECKS: dict[str, Callable[[Row], Row]] = {
     "feedback": _columns(uuid="item_id", text_id="given_by", time="given_at"),
     "hold": _columns(uuid="item_id", text_id="action_id", time="created_at"),
     "protected_source": _columns(uuid="source_id", time="protected_at"),
+    "question": _question,
     "workflow": _workflow,
     "choice": _columns(uuid="choice_id", count="candidates", time="chosen_at", owned=True),
     "outcome": _columns(text_id="outcome_id", time="rewarded_at", owned=True),

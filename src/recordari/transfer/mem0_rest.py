@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from recordari.core.identity import Identity, Role, Scope, checked_id
@@ -211,12 +211,18 @@ async def delete(caller: AgentCaller, memory_id: UUID) -> dict[str, str]:
 
 
 @router.delete("/v1/memories/", operation_id="mem0_delete_all")
-async def delete_all(caller: AgentCaller, request: Request) -> dict[str, str]:
+async def delete_all(
+    caller: AgentCaller,
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    app_id: str | None = None,
+    run_id: str | None = None,
+    filters: str | None = None,
+) -> dict[str, str]:
     """Forget every memory of an owner; without one, nothing is deleted."""
-    query = request.query_params
-    filters: dict[str, Any] = _literal(query["filters"]) if "filters" in query else {}
-    filters |= {name: query[name] for name in OWNERS if name in query}
-    for memory in await _list(caller, filters, show_expired=True):
+    given = _literal(filters) if filters is not None else None
+    owner = OwnedRequest(user_id=user_id, agent_id=agent_id, app_id=app_id, run_id=run_id, filters=given)
+    for memory in await _list(caller, owner.all_filters(), show_expired=True):
         await _delete(caller, UUID(memory["id"]))
     return {"message": "Memories deleted successfully!"}
 

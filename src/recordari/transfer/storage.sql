@@ -157,6 +157,12 @@ WHERE h.tenant_id = %(tenant_id)s AND (h.item_id, h.action_id) > (
         split_part(%(after)s, chr(31), 2))
 ORDER BY h.item_id, h.action_id LIMIT %(limit)s
 
+-- name: export_questions
+-- Standing questions, a page at a time; their answers are found again.
+SELECT question_id::text AS key, to_jsonb(t) - 'tenant_id' AS row FROM questions t
+WHERE tenant_id = %(tenant_id)s AND question_id > COALESCE(NULLIF(%(after)s, ''), '00000000-0000-0000-0000-000000000000')::uuid
+ORDER BY question_id LIMIT %(limit)s
+
 -- name: export_workflows
 -- Versions of workflows with what was believed before any outcome, a page at a time; a successor before what it succeeds.
 SELECT concat_ws(chr(31), agent_type, task_type, name, version) AS key,
@@ -420,6 +426,11 @@ ON CONFLICT DO NOTHING
 -- Which actions rest on items that are here.
 INSERT INTO holds SELECT g.* FROM jsonb_populate_recordset(NULL::holds, %(rows)s) g
 JOIN items i ON i.tenant_id = g.tenant_id AND i.item_id = g.item_id AND i.anonymized_at IS NULL
+ON CONFLICT DO NOTHING
+
+-- name: import_questions
+-- Standing questions whose name is not taken here.
+INSERT INTO questions SELECT g.* FROM jsonb_populate_recordset(NULL::questions, %(rows)s) g
 ON CONFLICT DO NOTHING
 
 -- name: import_workflows

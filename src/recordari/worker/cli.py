@@ -1,4 +1,4 @@
-"""`recordari jobs`: list, run, counts, dead, replay, discard; `recordari reindex` and `reembed`."""
+"""`recordari jobs`: list, run, counts, schedule, dead, replay, discard; `recordari reindex` and `reembed`."""
 
 from __future__ import annotations
 
@@ -56,6 +56,12 @@ def counts(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
         for name, number in numbers.items()
     ]
     return Answer(work, Table(rows, empty="there is no work"))
+
+
+@jobs_commands.command()
+def schedule(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Table:
+    """List the jobs that run by the clock, the next one first."""
+    return Table(ask(lambda caller: jobs.job_schedule(*caller), tenant), empty="no job runs by the clock")
 
 
 @jobs_commands.command()

@@ -16,13 +16,14 @@ from recordari.db.jobs import (
     JobStatus,
     ResumedJob,
     Schedule,
+    ScheduledJob,
     next_run,
 )
 from recordari.errors import InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.kit.verbs import existing
 from recordari.memory.index import find_embedder
-from recordari.tenants.tenants import MAX_PAGE, require_admin
+from recordari.tenants.tenants import page_size, require_admin
 from recordari.worker.dispatch import LONGEST_DELAY, Pace
 
 PLAN_PAGE = 1_000
@@ -70,7 +71,7 @@ async def list_jobs(
     require_admin(identity)
     async with resources.database.transaction(identity) as tx:
         return await jobs.list_jobs(
-            tx, status=status, before=LAST_NUMBER if before is None else before, limit=min(limit, MAX_PAGE)
+            tx, status=status, before=LAST_NUMBER if before is None else before, limit=page_size(limit)
         )
 
 
@@ -90,6 +91,13 @@ async def job_counts(resources: Resources, identity: Identity) -> JobCounts:
     return JobCounts(jobs=by_status.answer, outbox_pending=pending, outbox_parked=parked)
 
 
+async def job_schedule(resources: Resources, identity: Identity) -> list[ScheduledJob]:
+    """List the jobs that run by the clock, the next one first."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        return await jobs.list_schedules(tx, [schedule.job for schedule in resources.schedules])
+
+
 async def list_dead_letters(
     resources: Resources, identity: Identity, *, after: str | None = None, limit: int = 50
 ) -> list[DeadLetter]:
@@ -98,7 +106,7 @@ async def list_dead_letters(
     `after` is the id of the last one seen.
     """
     require_admin(identity)
-    limit = min(limit, MAX_PAGE)
+    limit = page_size(limit)
     kind, number = _read_id(after) if after is not None else (DeadLetterKind.JOB, LAST_NUMBER)
     letters: list[DeadLetter] = []
     async with resources.database.transaction(identity) as tx:

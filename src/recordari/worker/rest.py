@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
-from recordari.db.jobs import DeadLetter, JobCounts, JobRecord, JobStatus
+from recordari.db.jobs import DeadLetter, JobCounts, JobRecord, JobStatus, ScheduledJob
 from recordari.events.follow import LOOK_SECONDS, STREAM_SECONDS
 from recordari.events.rest import STREAM, event_text, stream_response, wants_stream
 from recordari.kit.rest import (
@@ -95,6 +95,12 @@ async def enqueue_job(caller: AdminCaller, request: JobRequest) -> Started:
 async def job_counts(caller: AdminCaller) -> JobCounts:
     """Count the background work: waiting, running, done and dead."""
     return await jobs_verbs.job_counts(*caller)
+
+
+@router.get("/jobs/schedule", operation_id="job_schedule")
+async def job_schedule(caller: AdminCaller) -> list[ScheduledJob]:
+    """List the jobs that run by the clock, the next one first."""
+    return await jobs_verbs.job_schedule(*caller)
 
 
 @router.get("/jobs/dead_letters", operation_id="list_dead_letters", **paged(DeadLetter))

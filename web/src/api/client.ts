@@ -26,6 +26,8 @@ interface Sent<V extends Verb> {
   path?: Operations[V]["path"];
   query?: Operations[V]["query"];
   body?: Operations[V]["body"];
+  /** A file to send as it is, instead of a JSON body. */
+  file?: Blob;
   signal?: AbortSignal;
   headers?: Record<string, string>;
   /** Whom this call acts for; otherwise whom the page acts for. */
@@ -64,8 +66,9 @@ export async function call<V extends Verb>(verb: V, sent: Sent<V> = {}): Promise
     if (value) headers[HEADERS[name]] = inHeader(value);
   }
   if (sent.body !== undefined) headers["Content-Type"] = "application/json";
+  if (sent.file && sent.file.type) headers["Content-Type"] = sent.file.type;
   const url = addressOf(path, (sent.path ?? {}) as Record<string, unknown>, (sent.query ?? {}) as Record<string, unknown>);
-  const body = sent.body === undefined ? undefined : JSON.stringify(sent.body);
+  const body = sent.file ?? (sent.body === undefined ? undefined : JSON.stringify(sent.body));
   return (await send(url, { method, headers, body, signal: sent.signal })) as Answer<V>;
 }
 

@@ -61,7 +61,7 @@ interface LineProps {
 }
 
 const WIDTH = 640;
-const LEFT = 48;
+const LEFT = 60;
 const BOTTOM = 20;
 const TOP = 10;
 
@@ -99,7 +99,7 @@ export function LineChart({ lines, height = 160, label, x, y = count, fromZero =
               <title>{`${x(point.x)}: ${y(point.y)}`}</title>
             </rect>
           ))
-        : lines.map((line, index) => <polyline key={index} class={`line ${line.tone ?? ""}`} points={line.points.map((point) => `${atX(point.x).toFixed(1)},${atY(point.y).toFixed(1)}`).join(" ")} />)}
+        : lines.map((line, index) => <polyline key={index} class={`line ${line.tone ?? ""}`} points={line.points.map((point) => `${atX(point.x).toFixed(1)},${atY(point.y).toFixed(1)}`).join(" ")}>{line.name && <title>{line.name}</title>}</polyline>)}
       {marks.map((mark) => (
         <g key={mark.name}>
           <line class="mark" x1={atX(mark.x)} x2={atX(mark.x)} y1={TOP} y2={height - BOTTOM} />

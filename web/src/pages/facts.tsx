@@ -1,15 +1,16 @@
 // Facts: by subject and category; what the judge ended, with undo; and changes that wait for a person.
 import { useState } from "preact/hooks";
 import { call } from "../api/client";
-import type { Item, PastRuling, Proposal } from "../api/schema";
+import type { Item, PastRuling, Proposal, ProposalItem } from "../api/schema";
 import { Diff } from "../kit/diff";
 import { firstLine, several, words } from "../kit/format";
 import { itemPath, ItemRow, shownItem } from "../kit/item";
 import { List, usePages } from "../kit/list";
 import { asApiError, useLoad } from "../kit/load";
 import { address, changeSettings, go, Link, usePlace } from "../kit/router";
+import { useAction } from "../kit/table";
 import { Tabs } from "../kit/tabs";
-import { Badge, Button, Choice, Empty, ErrorBox, Page, Section, Show, TextField, Time } from "../kit/ui";
+import { Badge, Button, Choice, Empty, ErrorBox, Page, Section, TextField, Time } from "../kit/ui";
 import "./facts.css";
 
 const PATH = "/ui/facts";
@@ -129,36 +130,46 @@ function Proposals({ reload }: { reload: () => void }) {
 
 function ProposalCard({ proposal, reload }: { proposal: Proposal; reload: () => void }) {
   const path = { proposal_id: proposal.proposal_id };
-  const [error, setError] = useState<ReturnType<typeof asApiError>>();
-  const items = useLoad(["proposal-items", proposal.proposal_id], async (signal) => Promise.all(proposal.item_ids.slice(0, 5).map((id) => call("get_item", { path: { item_id: id }, signal }).catch(() => null))));
-  const run = (done: Promise<unknown>) => done.then(reload, (failure) => setError(asApiError(failure)));
-  const texts = (items.data ?? []).filter((item): item is Item => item !== null);
+  const { run, error, busy } = useAction();
+  const decide = (verb: "accept_proposal" | "reject_proposal" | "undo_proposal") => run(() => call(verb, { path, body: {} }).then(reload));
+  const [one, other] = proposal.items;
   return (
     <article class="pair">
       <div class="pair-head">
         <Badge tone="accent">{proposal.kind}</Badge>
         <span>{MEANS[proposal.kind]}</span>
-        <span>rule: {words(proposal.rule)}</span>
         <Time at={proposal.proposed_at} />
         <div class="actions">
           {proposal.status === "open" ? (
             <>
-              <Button kind="main" onClick={() => run(call("accept_proposal", { path, body: {} as never }))}>Accept</Button>
-              <Button onClick={() => run(call("reject_proposal", { path, body: {} as never }))}>Reject</Button>
+              <Button kind="main" disabled={busy} onClick={() => decide("accept_proposal")}>Accept</Button>
+              <Button disabled={busy} onClick={() => decide("reject_proposal")}>Reject</Button>
             </>
-          ) : proposal.status === "accepted" ? <Button onClick={() => run(call("undo_proposal", { path }))}>Undo</Button> : <Badge>{proposal.status}</Badge>}
+          ) : proposal.status === "accepted" ? <Button disabled={busy} onClick={() => decide("undo_proposal")}>Undo</Button> : <Badge>{proposal.status}</Badge>}
         </div>
       </div>
-      <Show of={items} lines={2}>
-        {() => (
-          <>
-            {texts.map((item) => <ItemRow key={item.item_id} item={shownItem(item)} />)}
-            {proposal.kind === "merge" && texts.length === 2 && texts[0] && texts[1] && <details open><summary class="muted">difference</summary><Diff before={texts[0].content} after={texts[1].content} /></details>}
-            {proposal.item_ids.length > 5 && <p class="muted">and {proposal.item_ids.length - 5} more</p>}
-          </>
-        )}
-      </Show>
+      <p class="muted">{proposal.explanation}</p>
+      {proposal.items.map((item) => <ProposedItem key={item.item_id} item={item} />)}
+      {proposal.kind === "merge" && one?.content && other?.content && <details open><summary class="muted">difference</summary><Diff before={one.content} after={other.content} /></details>}
+      {proposal.decided_at && <p class="muted small">{proposal.status} by {proposal.decided_by} <Time at={proposal.decided_at} />{proposal.reason ? `: ${proposal.reason}` : ""}</p>}
       {error && <ErrorBox error={error} />}
     </article>
+  );
+}
+
+function ProposedItem({ item }: { item: ProposalItem }) {
+  return (
+    <div>
+      <Link to={itemPath(item.item_id)} class="item-row">
+        <span class="proposal-text" dir="auto">{item.content ?? "forgotten"}</span>
+        <span class="item-meta">{item.ends ? <Badge tone="warn">would end</Badge> : <Badge tone="good">stays</Badge>}<span>{several(item.sources.length, "source")}</span></span>
+      </Link>
+      {item.sources.length > 0 && (
+        <details class="sources">
+          <summary class="muted small">what it rests on</summary>
+          {item.sources.map((source) => <p key={source.item_id} class="small"><Link to={itemPath(source.item_id)}><span dir="auto">{firstLine(source.content ?? "forgotten", 200)}</span></Link> <Time at={source.event_time} /></p>)}
+        </details>
+      )}
+    </div>
   );
 }

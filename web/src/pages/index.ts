@@ -17,6 +17,10 @@ export interface PageEntry {
   waiting?: () => Promise<number>;
 }
 
+async function deadLetters(): Promise<number> {
+  return (await call("list_dead_letters", { query: { limit: 100 }, as: {} })).items.length;
+}
+
 async function openProposals(): Promise<number> {
   return (await call("list_proposals", { query: { status: "open", limit: 100 } })).items.length;
 }
@@ -27,7 +31,13 @@ export const PAGES: PageEntry[] = [
   { path: "/ui/items/:id", title: "Memory", under: "/ui/memories", component: lazy(() => import("./item")) },
   { path: "/ui/playground", title: "Playground", nav: true, component: lazy(() => import("./playground")) },
   { path: "/ui/facts", title: "Facts", nav: true, component: lazy(() => import("./facts")), admin: true, waiting: openProposals },
+  { path: "/ui/entities", title: "Entities", nav: true, component: lazy(() => import("./entities")) },
   { path: "/ui/sessions", title: "Sessions", nav: true, component: lazy(() => import("./sessions")) },
   { path: "/ui/sessions/:id", title: "Session", under: "/ui/sessions", component: lazy(() => import("./session")) },
   { path: "/ui/runs/:id", title: "Run", under: "/ui/sessions", component: lazy(() => import("./run")) },
+  { path: "/ui/workflows", title: "Workflows", nav: true, component: lazy(() => import("./workflows")) },
+  { path: "/ui/workflows/:id", title: "Workflow", under: "/ui/workflows", component: lazy(() => import("./workflow")) },
+  { path: "/ui/knowledge", title: "Knowledge", nav: true, component: lazy(() => import("./knowledge")) },
+  { path: "/ui/documents/:id", title: "Document", under: "/ui/knowledge", component: lazy(() => import("./document")) },
+  { path: "/ui/operate", title: "Operate", nav: true, component: lazy(() => import("./operate")), admin: true, waiting: deadLetters },
 ];

@@ -1,7 +1,7 @@
 // One memory: its text, its time line, where it comes from, what it led to, how it fades, and what people may do with it.
 import { useState } from "preact/hooks";
 import { call } from "../api/client";
-import type { Forecast, Item } from "../api/schema";
+import type { Forecast, Item, ItemUse } from "../api/schema";
 import { isAdmin } from "../frame/session";
 import { LineChart } from "../kit/charts";
 import { Confirm, Dialog } from "../kit/dialog";
@@ -10,6 +10,7 @@ import { itemPath, ItemRow, ItemState, shownItem } from "../kit/item";
 import { useKeys } from "../kit/keys";
 import { asApiError, type Loaded, useLoad } from "../kit/load";
 import { address, go, Link } from "../kit/router";
+import { DataTable } from "../kit/table";
 import { Badge, Button, ErrorBox, Facts, KindLabel, Page, Section, ShortId, Show, Time } from "../kit/ui";
 import "./item.css";
 
@@ -39,6 +40,7 @@ function Shown({ item, reload }: { item: Item; reload: () => void }) {
             <Show of={history}>{(versions) => <TimeLine versions={versions} current={item.item_id} />}</Show>
           )}
           <Origin item={item} />
+          <Uses item={item} />
           <Fading forecast={forecast} />
           {isAdmin() && <AuditOf id={item.item_id} />}
         </div>
@@ -172,7 +174,7 @@ function origin(item: Item): string {
 
 const SHOWN = 8;
 
-function Items({ ids }: { ids: string[] }) {
+export function Items({ ids }: { ids: string[] }) {
   const [most, setMost] = useState(SHOWN);
   return (
     <div class="rows">
@@ -186,6 +188,33 @@ export function OneItem({ id }: { id: string }) {
   const item = useLoad(["item", id], (signal) => call("get_item", { path: { item_id: id }, signal }));
   if (item.error) return <p class="muted item-row"><span>No longer there, or not yours. <ShortId id={id} /></span></p>;
   return <Show of={item} lines={1}>{(data) => <ItemRow item={shownItem(data)} />}</Show>;
+}
+
+const PLACES: Record<ItemUse["via"], string> = { recall: "recalled", context: "in a context", search: "in a search of documents" };
+
+/** Who saw it last, and where. */
+function Uses({ item }: { item: Item }) {
+  const uses = useLoad(["uses", item.item_id], (signal) => call("item_uses", { path: { item_id: item.item_id }, signal }));
+  return (
+    <Section title="Seen by" aside={uses.data && uses.data.length > 0 ? "the last ones" : undefined}>
+      <Show of={uses} lines={2}>
+        {(list) => list.length === 0 ? <p class="muted">Nobody has recalled it yet, and it was in no context.</p> : (
+          <DataTable<ItemUse>
+            label="Seen by"
+            rows={list}
+            keyOf={(use) => [use.user_id, use.agent_id, use.session_id, use.via].join(" ")}
+            columns={[
+              { title: "when", cell: (use) => <Time at={use.last_at} />, class: "nowrap" },
+              { title: "how", cell: (use) => PLACES[use.via], class: "nowrap" },
+              { title: "for", cell: (use) => use.user_id ?? <span class="muted">no user</span> },
+              { title: "agent", cell: (use) => use.agent_id },
+              { title: "session", cell: (use) => use.session_id && <Link to={`/ui/sessions/${encodeURIComponent(use.session_id)}`} settings={use.user_id ? { as_user: use.user_id } : {}}>{use.session_id}</Link> },
+            ]}
+          />
+        )}
+      </Show>
+    </Section>
+  );
 }
 
 function Fading({ forecast }: { forecast: Loaded<Forecast> }) {

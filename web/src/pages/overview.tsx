@@ -85,7 +85,7 @@ function Figures({ stats, activity }: { stats: Stats; activity: Activity | undef
       <Figure label="open sessions" value={count(stats.others.open_sessions)} note={`${count(stats.others.closed_sessions)} closed, ${several(stats.others.runs, "run")}`} />
       <Figure label="to embed" value={count(stats.pending_embeddings)} note={stats.embedding_model ?? "by keywords alone"} tone={stats.pending_embeddings > 1000 ? "warn" : undefined} />
       <Figure label="pinned / held" value={`${count(stats.pinned)} / ${count(stats.others.holds)}`} />
-      <Figure label="dead letters" value={count(stats.dead_letters)} note={stats.dead_letters ? "replay them" : "none"} tone={stats.dead_letters ? "bad" : undefined} />
+      <Figure label="dead letters" value={count(stats.dead_letters)} note={stats.dead_letters ? <Link to="/ui/operate">replay them</Link> : "none"} tone={stats.dead_letters ? "bad" : undefined} />
       <Figure label="plan used" value={share(used)} note={fullest ? words(fullest) : "no limit"} tone={used > 0.8 ? "warn" : undefined} />
     </div>
   );

@@ -2,11 +2,13 @@
 
 Each section has tokens of its own. Tokens that it does not use go to the others, in order of priority; tokens of no
 section stay free. A section may be assured of a place for its best item, whatever the others need. An item is shown whole,
-or cut at the end of a sentence, or left out with a reason.
+or cut at the end of a sentence, or left out with a reason. Where an assured place is too small for a sentence, its best item
+is cut between two words.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +21,9 @@ SHORTEST = 12  # tokens; with less room no item is added
 USUAL_LENGTH = 20  # items that are kept when the beginning moves, if they leave room to grow
 EASY = 0.75  # the part of the room that they may take
 KEPT = 0.6  # the part of the room that is kept otherwise
+_GAP = re.compile(
+    r"(?<=\S)(?=\s)|(?<=[\u3040-\u30ff\u3400-\u9fff])"
+)  # after a word, or a character of a script without spaces
 
 
 class Showable(Protocol):
@@ -93,9 +98,9 @@ def fill(bids: Sequence[Bid[T]], total: int, cost: Cost[T], *, use_all: bool = F
         crowded_out = [bid for bid in bids if bid.assured and not filled[bid.name].kept and bid.name not in reserved]
         if not crowded_out:
             return filled
-        for bid in crowded_out:
-            best = packed(replace(bid, most=1), int(pool * bid.assured), _shown(filled), cost)
-            reserved[bid.name] = best.tokens
+        for bid in sorted(crowded_out, key=lambda bid: -bid.assured):
+            room = min(int(pool * bid.assured), pool - sum(reserved.values()))
+            reserved[bid.name] = packed(replace(bid, most=1), room, _shown(filled), cost).tokens
 
 
 def _fill(bids: Sequence[Bid[T]], pool: int, cost: Cost[T], reserved: Mapping[str, int]) -> dict[str, Filled[T]]:
@@ -146,6 +151,12 @@ def packed(bid: Bid[T], room: int, shown: set[Hashable], cost: Cost[T]) -> Fille
             seen |= item.keys
             used += fitting.tokens
             is_full = bid.contiguous and fitting.is_cut
+    if bid.assured and not kept:
+        number = next((number for number, (_, reason) in enumerate(left) if reason is Reason.BUDGET), None)
+        begun = _begun(left[number][0], room - used, cost) if number is not None else None
+        if number is not None and begun is not None:
+            kept, used = [begun], used + begun.tokens
+            del left[number]
     return Filled(kept=tuple(kept), left=tuple(left), tokens=used if kept else 0)
 
 
@@ -158,6 +169,15 @@ def _fitted(item: T, room: int, cost: Cost[T], *, whole: bool) -> Kept[T] | None
     if whole:
         return None
     shorter = cut_at_sentence(item.content, lambda text: cost(item, text) <= room)
+    return Kept(item, shorter, cost(item, shorter)) if shorter else None
+
+
+def _begun(item: T, room: int, cost: Cost[T]) -> Kept[T] | None:
+    """The beginning of an item, cut between two words; None if there is room for a few words only."""
+    if room - cost(item, "") < 2 * SHORTEST:
+        return None
+    ends = [gap.start() for gap in _GAP.finditer(item.content)]
+    shorter = _longest(item.content, ends, lambda text: cost(item, text) <= room)
     return Kept(item, shorter, cost(item, shorter)) if shorter else None
 
 
@@ -189,6 +209,9 @@ def grown(bid: Bid[T], room: int, cost: Cost[T]) -> tuple[Filled[T], int]:
 
 def cut_at_sentence(text: str, fits: Callable[[str], bool]) -> str:
     """The longest beginning of a text that fits and ends with a sentence; empty when no sentence fits."""
-    ends = sentence_ends(text)
+    return _longest(text, sentence_ends(text), fits)
+
+
+def _longest(text: str, ends: Sequence[int], fits: Callable[[str], bool]) -> str:
     number = bisect_left(ends, True, key=lambda end: not fits(text[:end]))
     return text[: ends[number - 1]] if number else ""

@@ -46,6 +46,7 @@ class SectionName(StrEnum):
     SHARED = "shared"
     PROFILE = "profile"
     DELEGATED = "delegated"
+    EARLIER = "earlier"
     SUMMARY = "summary"
     LONG_TERM = "long_term"
     TEMPORAL = "temporal"
@@ -90,7 +91,7 @@ class SectionRule(SectionBudget):
     handle: str
     """The letter of references to its items in the text."""
     assured: float = 0.0
-    """The part of a small budget in which its best item has a place, however much the session needs."""
+    """The part of a small budget in which its best item has a place, however much the others need."""
 
 
 SECTIONS: Mapping[SectionName, SectionRule] = {
@@ -100,17 +101,20 @@ SECTIONS: Mapping[SectionName, SectionRule] = {
     SectionName.SHARED: SectionRule(Layer.SHARED, "shared by everyone here", "S", tokens=300, priority=65, most=10),
     SectionName.PROFILE: SectionRule(Layer.LONG_TERM, "standing profile", "P", tokens=400, priority=70),
     SectionName.DELEGATED: SectionRule(Layer.DELEGATED, "handed over for this task", "D", tokens=400, priority=85),
+    SectionName.EARLIER: SectionRule(Layer.LONG_TERM, "earlier sessions", "E", tokens=800, priority=68),
     SectionName.SUMMARY: SectionRule(Layer.WORKING, "this session so far", "N", tokens=500, priority=80),
-    SectionName.LONG_TERM: SectionRule(Layer.LONG_TERM, "long-term memory", "L", 0.3, tokens=800, priority=60, most=5),
+    SectionName.LONG_TERM: SectionRule(Layer.LONG_TERM, "long-term memory", "L", 0.35, tokens=800, priority=60, most=5),
     SectionName.TEMPORAL: SectionRule(
-        Layer.LONG_TERM, "from the time asked about", "T", 0.3, tokens=600, priority=50, most=10
+        Layer.LONG_TERM, "from the time asked about", "T", 0.35, tokens=600, priority=50, most=10
     ),
     SectionName.DAILY_LOG: SectionRule(Layer.LONG_TERM, "daily activity", "A", tokens=400, priority=40, most=10),
-    SectionName.WINDOW: SectionRule(Layer.WORKING, "last messages", "W", tokens=800, priority=75),
+    SectionName.WINDOW: SectionRule(Layer.WORKING, "last messages", "W", 0.2, tokens=800, priority=75),
 }
 INSTRUCTIONS = frozenset({SectionName.CORE, SectionName.CHARACTERISTICS})
 """The agent's own definition; all other sections are data, in blocks."""
-_OF_THE_PRESENT = frozenset({SectionName.SUMMARY, SectionName.WINDOW, SectionName.DELEGATED, SectionName.PROFILE})
+_OF_THE_PRESENT = frozenset(
+    {SectionName.EARLIER, SectionName.SUMMARY, SectionName.WINDOW, SectionName.DELEGATED, SectionName.PROFILE}
+)
 _NEEDS_QUESTION = frozenset({SectionName.LONG_TERM, SectionName.TEMPORAL, SectionName.DAILY_LOG})
 
 
@@ -146,9 +150,13 @@ class ContextProfile:
     budget: int = BUDGET
     cache_stable: bool = False
     """Whether its beginning stays exactly the same within an epoch of the session, for prompt caches."""
+    recalls_history: bool = False
+    """Whether long-term memory includes what was said in other sessions of the user."""
 
 
-ROUTER = ContextProfile(name="router", shares=SECTIONS)
+ROUTER = ContextProfile(
+    name="router", shares={name: rule for name, rule in SECTIONS.items() if name is not SectionName.EARLIER}
+)
 _STABLE = (
     SectionName.CORE,
     SectionName.CHARACTERISTICS,
@@ -164,7 +172,18 @@ STABLE = ContextProfile(
     },
     cache_stable=True,
 )
-PROFILES: Mapping[str, ContextProfile] = {profile.name: profile for profile in (ROUTER, STABLE)}
+_START = (
+    SectionName.CORE,
+    SectionName.CHARACTERISTICS,
+    SectionName.KNOWLEDGE_MAP,
+    SectionName.SHARED,
+    SectionName.PROFILE,
+    SectionName.EARLIER,
+    SectionName.SUMMARY,
+    SectionName.LONG_TERM,
+)
+START = ContextProfile(name="start", shares={name: SECTIONS[name] for name in _START}, recalls_history=True)
+PROFILES: Mapping[str, ContextProfile] = {profile.name: profile for profile in (ROUTER, STABLE, START)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,6 +333,7 @@ def _why_not(name: SectionName, situation: Situation, profile: ContextProfile, i
         (name in {SectionName.SUMMARY, SectionName.WINDOW} and not situation.has_session, "no session is named"),
         (situation.is_past and name in _OF_THE_PRESENT, "it exists only for the present"),
         (name in _NEEDS_QUESTION and situation.question is None, "there is no question"),
+        (name is SectionName.EARLIER and situation.question is not None, "there is a question: it is recalled for"),
         (name is SectionName.TEMPORAL and interval is None, "the question has no time in it"),
         (
             name is SectionName.DAILY_LOG and not asks_for_activity(situation.question or "", interval, situation.now),

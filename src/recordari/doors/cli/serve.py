@@ -1,4 +1,4 @@
-"""`recordari serve`, `worker` and `mcp`: the commands that keep running."""
+"""`recordari serve`, `demo`, `worker` and `mcp`: the commands that keep running."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from importlib import metadata
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +21,9 @@ from fastapi import FastAPI
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.checks import is_loopback
+from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.doors.cli.processes import MOST_PROCESSES, Descriptors, Processes, say_ready, stopping_with
+from recordari.doors.demo.fill import fill
 from recordari.doors.rest.app import create_app
 from recordari.doors.rest.gate import Gatekeeper
 from recordari.doors.rest.listener import ACCEPTS_AT_ONCE, Connection, Listener, most_connections
@@ -28,9 +32,10 @@ from recordari.doors.web.page import PageFiles
 from recordari.errors import ConfigurationError, InvalidInput, RecordariError
 from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, User, open_memory, read_settings
 from recordari.kit.output import print_line, print_note
+from recordari.kit.resources import Resources
 from recordari.operations.maintenance import make_development_code, make_development_key
 from recordari.runner import background_worker, run_worker
-from recordari.tenants.tenants import NewKey
+from recordari.tenants.tenants import NewKey, ensure_tenant
 from recordari.wiring import open_resources
 
 try:
@@ -70,12 +75,41 @@ def serve(
             _run(_serve(settings))
 
 
-async def _serve(settings: Settings) -> None:
+def demo(
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 8766,
+) -> None:
+    """Look at Recordari with the memory of an invented support agent. Nothing of it is kept.
+
+    It has a database of its own, which goes when you stop it (Ctrl-C).
+    """
+    with TemporaryDirectory(prefix="recordari-demo-") as name:
+        home = Path(name)
+        home.chmod(0o755)  # for root, an unprivileged account runs the database
+        files = home / "files"
+        files.mkdir()
+        own: dict[str, Any] = {"database_url": None, "database_owner_url": None, "host": "127.0.0.1", "port": port}
+        settings = read_settings(home=home, database_files=files, **own)
+
+        async def prepare(resources: Resources) -> None:
+            print_line("telling the story of Hjul & Hav, a bicycle shop in Bergen; this takes a moment …")
+            identity = Identity(tenant_id=tenant_id_of(DEVELOPMENT_TENANT), role=Role.ADMIN, actor="demo")
+            await ensure_tenant(resources, DEVELOPMENT_TENANT, actor="demo")
+            await fill(Memory(resources, identity), files=files)
+
+        with contextlib.suppress(asyncio.CancelledError):
+            _run(_serve(settings, prepare))
+
+
+async def _serve(settings: Settings, prepare: Callable[[Resources], Awaitable[None]] | None = None) -> None:
     _cancel_at_signals()
     # The port first: a second server must fail before it makes a key or touches the database.
     with listening(settings) as listener:
         async with open_resources(settings) as resources:
-            _print_key(await make_development_key(resources))
+            if prepare is not None:
+                await prepare(resources)
+            else:
+                _print_key(await make_development_key(resources))
             code = await make_development_code(resources)
             app = create_app(settings, resources=resources, background=background_worker)
             await _run_server(app, listener, ready=lambda: _print_banner(settings, app, listener, code))

@@ -1,4 +1,4 @@
-"""The tools of the profile `agent`: answers, state, notes, runs, episodes, and the choice of a workflow."""
+"""The tools of the profile `agent`: state, notes, runs, episodes, standing questions, and the choice of a workflow."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from uuid import UUID
 from pydantic import BeforeValidator, Field
 
 from recordari.app import Memory
-from recordari.core.identity import AskedScope, Scope
+from recordari.context.rules.questions import StandingAnswer, StandingQuestion
+from recordari.core.identity import Scope
 from recordari.doors.mcp.tools import Arguments, MemoryTool, from_text
 from recordari.errors import InvalidInput
-from recordari.kit.rest import Moment, Shown
+from recordari.kit.rest import Shown
 from recordari.learning.rules.workflows import Choice
 from recordari.learning.workflows import Rewarded
 from recordari.memory.remember import Remembered
-from recordari.recall.ask import AskedAnswer
-from recordari.recall.rest import Question
 from recordari.sessions.rules.runs import (
     EPISODES_GIVEN,
     MAX_TYPE,
@@ -38,18 +37,6 @@ Owner = Annotated[
 ]
 RunName = Annotated[str, Field(min_length=1, max_length=200, description="`run_id` of start_run.")]
 Json = Annotated[Any, BeforeValidator(from_text)]
-
-
-class AskArguments(Arguments):
-    """A question that memory answers."""
-
-    question: Question
-    scope: AskedScope = Field(
-        default=AskedScope.ANY,
-        description="session: this conversation; history: earlier conversations with this user; user: facts about the "
-        "user; agent: facts of yours; tenant: documents; any: all of them.",
-    )
-    as_of: Moment | None = Field(default=None, description="What was true at that moment, whatever came after.")
 
 
 class StateArguments(Arguments):
@@ -174,6 +161,12 @@ class RewardArguments(Arguments):
     score: float = Field(ge=0, le=1, description="0: failed; 1: perfect.")
 
 
+class StandingArguments(Arguments):
+    """Which standing question."""
+
+    name: str = Field(min_length=1, max_length=200, description="Its name, from list_questions.")
+
+
 class StateShown(Shown):
     """Values by key."""
 
@@ -214,6 +207,12 @@ class RunsShown(Shown):
     """Runs, newest first."""
 
     runs: list[Run]
+
+
+class QuestionsShown(Shown):
+    """The standing questions, by name."""
+
+    questions: list[StandingQuestion]
 
 
 class GoneShown(Shown):
@@ -276,6 +275,10 @@ async def _runs(memory: Memory, given: RunsArguments) -> Mapping[str, Any]:
 
 async def _last(memory: Memory, given: LastArguments) -> Mapping[str, Any]:
     return {"episodes": await memory.last_episodes(limit=given.limit)}
+
+
+async def _questions(memory: Memory, _: Arguments) -> Mapping[str, Any]:
+    return {"questions": await memory.list_questions()}
 
 
 STATE_TOOLS = (
@@ -448,20 +451,25 @@ WORKFLOW_TOOLS = (
     ),
 )
 
-ASK_TOOLS = (
+QUESTION_TOOLS = (
     MemoryTool(
-        name="ask",
-        title="Ask memory",
-        description=(
-            "An answer from memory instead of a list of items: the sentences that answer, quoted with speaker and date, the "
-            "newest where they differ; a list or a count where you ask for one. `confidence` is the probability that they "
-            "contain what was asked. No `answer` means that nothing relevant is known: say so."
-        ),
-        takes=AskArguments,
-        gives=AskedAnswer,
-        run=lambda memory, given: memory.ask(**dict(given)),
+        name="list_questions",
+        title="List standing questions",
+        description="The questions whose answers are kept up to date for every user, such as what a customer cares about.",
+        takes=Arguments,
+        gives=QuestionsShown,
+        run=_questions,
+        reads_only=True,
+    ),
+    MemoryTool(
+        name="standing_answer",
+        title="Answer a standing question",
+        description="The answer to a standing question for this user, with the ids of its sources; empty if nothing answers.",
+        takes=StandingArguments,
+        gives=StandingAnswer,
+        run=lambda memory, given: memory.standing_answer(given.name),
         reads_only=True,
     ),
 )
 
-AGENT_TOOLS = ASK_TOOLS + STATE_TOOLS + NOTE_TOOLS + RUN_TOOLS + EPISODE_TOOLS + WORKFLOW_TOOLS
+AGENT_TOOLS = STATE_TOOLS + NOTE_TOOLS + RUN_TOOLS + EPISODE_TOOLS + QUESTION_TOOLS + WORKFLOW_TOOLS

@@ -25,7 +25,7 @@ from recordari.config import Settings
 from recordari.core.identity import Role
 from recordari.core.items import Item, Kind
 from recordari.doors.mcp.profiles import PROFILES, ToolProfile
-from recordari.doors.mcp.tools import failed
+from recordari.doors.mcp.tools import code_of, failed
 from recordari.doors.rest.limits import Hosts
 from recordari.errors import Forbidden, NotFound, RecordariError
 from recordari.kit.problems import public_detail
@@ -51,7 +51,12 @@ def create_mcp(memory_of: MemoryOf, profile: ToolProfile) -> Server[Any]:
         tool = tools.get(request.name)
         if tool is None:
             return failed("not_found", f"there is no such tool; there are {', '.join(tools)}")
-        return await tool.call(memory_of(context), request.arguments or {})
+        memory = memory_of(context)
+        with memory.resources.telemetry.tool_called(tool.name) as fail:
+            result = await tool.call(memory, request.arguments or {})
+            if result.is_error:
+                fail(code_of(result))
+            return result
 
     async def list_resources(_: ServerRequestContext[Any, Any], __: object) -> types.ListResourcesResult:
         return LISTED

@@ -114,6 +114,7 @@ class KnowledgeArguments(Arguments):
     source: str | None = Field(
         default=None, min_length=1, max_length=200, description="Only this source, by its name in get_context."
     )
+    known_at: Moment | None = Field(default=None, description="What of the documents was here at that moment.")
 
 
 class ContextArguments(Arguments):
@@ -121,6 +122,8 @@ class ContextArguments(Arguments):
 
     question: Question | None = Field(default=None, description="What the user asks, in their words.")
     budget: int = Field(default=4_000, ge=LEAST_BUDGET, le=32_000, description="Most tokens to spend on it.")
+    as_of: Moment | None = Field(default=None, description="What was true at that moment, whatever came after.")
+    known_at: Moment | None = Field(default=None, description="What was known at that moment, true or not.")
 
 
 class ContextShown(Shown):
@@ -346,6 +349,13 @@ TOOLS = (
 
 def failed(code: str, message: str) -> types.CallToolResult:
     return types.CallToolResult(content=[_text(f"{code}: {message}")], is_error=True)
+
+
+def code_of(result: types.CallToolResult) -> str:
+    """The code of an error that `failed` made."""
+    (content,) = result.content
+    assert isinstance(content, types.TextContent)
+    return content.text.partition(":")[0]
 
 
 def _text(text: str) -> types.TextContent:

@@ -51,6 +51,7 @@ Background = Callable[[Resources], AbstractAsyncContextManager[object]]
 
 TAGS = [
     {"name": "items", "description": "Memories: write, read and list them."},
+    {"name": "entities", "description": "People, things and places in memory, and the items that link them."},
     {"name": "recall", "description": "Search of memory."},
     {"name": "context", "description": "What an agent gets to see for a question."},
     {"name": "sessions", "description": "Conversations: messages, window, summary and notes."},

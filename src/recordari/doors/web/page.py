@@ -61,6 +61,11 @@ class PageFiles:
     def are_built(self) -> bool:
         return "/index.html" in self._files
 
+    @property
+    def compressed_bytes(self) -> int:
+        """What a browser that opens every page loads."""
+        return sum(min(len(file.compressed), len(file.content)) for file in self._files.values())
+
     def answer(self, request: Request, name: str, *, kept: bool = False) -> Response:
         """The answer with a file; `kept`: its name changes with its content."""
         file = self._files.get(name)

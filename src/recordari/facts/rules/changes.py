@@ -10,6 +10,7 @@ from recordari.facts.rules.grammar import Token, alike
 from recordari.facts.rules.reading import Reading
 from recordari.facts.rules.slots import other_slot, prefers_it_no_more
 from recordari.facts.rules.states import done, given_up, negated, other_state, other_taste
+from recordari.facts.rules.values import is_house_number
 
 Rule = Callable[[Reading, Reading], bool]
 
@@ -39,11 +40,21 @@ def moved(new: Reading, old: Reading) -> bool:
     if is_home:
         is_named = _are_names(slot, new) and (_are_names(old.predicate, old) or "move" in new.labels)
         return is_named and ("move" in new.labels or not _one_is_a_country(new, old))
+    if any(_is_of(new, token) and not _is_of(old, each) for token in new.subject for each in old.subject):
+        return False  # the owner of the shop
     if new.labels & {"move", "change"}:
-        return not old.values
+        return all(is_house_number(value, old.tokens, old.words) for value in old.values)
     if "now" not in new.labels and _preposition(new) != _preposition(old):
         return False
     return not old.lacks(new.subject) and not old.values and not new.values
+
+
+def _is_of(reading: Reading, token: Token) -> bool:
+    """Whether something of it is meant: "the owner of the shop"."""
+    return any(each.text in _OF for each in reading.tokens[max(token.place - 2, 0) : token.place])
+
+
+_OF = frozenset("of von de du del della do da van".split())
 
 
 def _preposition(reading: Reading) -> str:
@@ -319,16 +330,27 @@ def replaced(new: Reading, old: Reading) -> bool:
     if old.is_past or old.is_negated or "from" in old.labels:
         return False
     for token in new.tokens:
-        if "from" in token.labels or _leaves(new, token):
+        is_contrast = _contrasts(new, token)
+        if "from" in token.labels or _leaves(new, token) or token.text in _SWAPPED or is_contrast:
             given = next((each for each in new.contents if each.place > token.place), None)
             if given is None or given.place - token.place > 3:
                 continue
             told = [each for each in old.predicate if alike(each.key, given.key)]
             main = (*old.subject, *old.predicate)
             others = [each for each in main if each not in told and new.mentions(each)]
-            if told and (others or len(told) == len(old.predicate) or _is_used(old, told[0])):
+            if told and (others or (not is_contrast and (len(told) == len(old.predicate) or _is_used(old, told[0])))):
                 return True
     return False
+
+
+def _contrasts(new: Reading, token: Token) -> bool:
+    """The "not" of "as a table from now on, not as a list"."""
+    if "not" not in token.labels or not token.place or not new.labels & {"now", "change", "direct"}:
+        return False
+    before = new.tokens[token.place - 1]
+    return before.text in {",", ";", "and", "und", "et", "y", "e", "en"} and not any(
+        "be" in each.labels for each in new.tokens[token.place : token.place + 3]
+    )
 
 
 def _leaves(new: Reading, token: Token) -> bool:
@@ -340,6 +362,9 @@ def _leaves(new: Reading, token: Token) -> bool:
     )
 
 
+_SWAPPED = frozenset(
+    "swapped exchanged traded swaps trades getauscht eingetauscht échangé troqué scambiato ingeruild trocou".split()
+)
 _FROM = frozenset("from von aus de da van desde".split())
 _TO = frozenset("to auf nach à vers a para naar".split())
 

@@ -140,6 +140,8 @@ def _split(sentence: str, speech: Speech) -> Iterator[Clause]:
         opened = [place for place, (piece, _) in enumerate(pieces) if speech.starts("ask", piece) or piece[0] == "¿"]
         asked = opened[0] if opened else 0
     is_conditional = False
+    if pieces and speech.code == "en":
+        pieces[0] = (_with_subject(pieces[0][0]), pieces[0][1])
     for place, (piece, mark) in enumerate(pieces):
         starts_if = speech.starts("if", piece)
         yield Clause(
@@ -148,6 +150,18 @@ def _split(sentence: str, speech: Speech) -> Iterator[Clause]:
             is_conditional=starts_if or is_conditional,
         )
         is_conditional = starts_if and mark == ","
+
+
+# "Twisted my knee last Friday", "Just got back from Oslo": who tells of the past without a subject tells of themselves.
+_ELLIPTIC = re.compile(
+    r"(?:(?:just|recently|finally|also|already|actually)\s)?(?:got|had|went|bought|took|made|met|saw|found|began|spent|won|lost"
+    r"|ran|came|sold|built|[a-z]{2,20}(?<!ne)(?<!fe)(?<!spe)(?<!inde)(?<!succe)ed)\s(?:a|an|the|my|our|some|out|up|back|off|two|three|another)\b",
+    re.IGNORECASE,
+)
+
+
+def _with_subject(piece: str) -> str:
+    return f"I {piece[0].lower()}{piece[1:]}" if _ELLIPTIC.match(piece) else piece
 
 
 def _is_asked(sentence: str) -> bool:

@@ -93,7 +93,8 @@ def ruling(newer: Statement, older: Statement) -> Ruling:
     if _has_other_object(newer, older):
         return Ruling(verdict=Verdict.SUPERSEDE, rule="other_object")
     code = language_of(older.content, newer.content)
-    new, old = read(newer.content, code), read(older.content, code)
+    speaker = newer.speaker or older.speaker or ""
+    new, old = read(newer.content, code, speaker), read(older.content, code, speaker)
     if _is_unsure(new, old) or _is_about_another(newer, older, new, old):
         return KEEP
     times_differ = has_other_times(new, old)
@@ -185,11 +186,18 @@ def _is_about_another(newer: Statement, older: Statement, new: Reading, old: Rea
         return True
     if not old.subject and _person(new) != _person(old) and _person(new) and _person(old):
         return True
+    if _tells_what_exists(new) != _tells_what_exists(old) and {"me"} & (new.labels | old.labels):
+        return True
     if old.speaks_of_self:
         if newer.speaker and older.speaker and normalised(newer.speaker) != normalised(older.speaker):
             return True
         return _speaks_of_somebody(new, old)
     return bool(old.subject) and not _is_same_subject(new, old)
+
+
+def _tells_what_exists(reading: Reading) -> bool:
+    """ "There are 14 episodes" says nothing about the speaker."""
+    return bool(reading.main) and reading.main[0].text == "there"
 
 
 def _is_of_other_hours(new: Reading, old: Reading) -> bool:

@@ -179,12 +179,15 @@ def subject_of(text: str, speech: Speech) -> Subject:
 
 def _stated(text: str, speech: Speech) -> Worth | None:
     subject = subject_of(text, speech)
-    if subject is Subject.YOU or speech.has("mood", text):
-        return None
     is_mine = subject in {Subject.ME, Subject.WE, Subject.KIN, Subject.MINE}
+    # "I just got back from an amazing trip": an event stays one.
+    is_told = is_mine and is_past(text, speech) and speech.has("occasion", text) and _has_anchor(text, speech)
+    if subject is Subject.YOU or (speech.has("mood", text) and not is_told):
+        return None
     if (liked := speech.find("like", text)) is not None and (is_mine or subject is Subject.PERSON):
-        if speech.starts("this", text[liked.end :].lstrip()):
-            return None  # "I love these ideas"
+        object_of_it = text[liked.end :].lstrip()
+        if speech.starts("this", object_of_it) or speech.starts("me", object_of_it):
+            return None  # "I love these ideas", "I act like I'm in charge"
         return Worth(category=Category.PREFERENCE, confidence=0.8)
     is_change, is_dated = speech.has("change", text), speech.has("dated", text)
     is_event = is_mine and is_past(text, speech) and speech.has("occasion", text)

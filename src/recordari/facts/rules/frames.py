@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from recordari.facts.rules.grammar import Token, alike
 from recordari.facts.rules.reading import Reading
-from recordari.facts.rules.values import CALENDAR, SCHEDULE, Value
+from recordari.facts.rules.values import CALENDAR, SCHEDULE, Value, is_house_number
 
 CHANGES = frozenset({"change", "fix", "maybe", "move", "takeover"})
 
@@ -37,9 +37,14 @@ def other_value(new: Reading, old: Reading) -> bool:
     if "day" in kinds or (kinds & CALENDAR and kinds - SCHEDULE):
         return False  # each day has a figure of its own
     if "language" in kinds:
-        is_reply = "reply" in new.labels and "reply" in old.labels
+        is_reply = all("reply" in each.labels and not _tells_of_self(each) for each in (new, old))
         return is_reply and not new.lacks(old.contents) and not old.lacks(new.contents)
     return all(_is_same_frame(new, old, one, other) for one, other in differing)
+
+
+def _tells_of_self(reading: Reading) -> bool:
+    """ "I speak French" is no wish."""
+    return "me" in reading.main[0].labels and len(reading.main) > 1 and "reply" in reading.main[1].labels
 
 
 def _is_said_of_another(new: Reading, old: Reading, said: Value) -> bool:
@@ -62,7 +67,8 @@ def _is_since(new: Reading, value: Value) -> bool:
 def _paired(new: Reading, old: Reading) -> list[tuple[Value, Value]]:
     """The values of both that measure the same, where each has one."""
     places = {token.place for token in old.main}
-    olds = [value for value in old.values if value.place in places] or list(old.values)
+    values = [value for value in old.values if not is_house_number(value, old.tokens, old.words)]
+    olds = [value for value in values if value.place in places] or values
     pairs = []
     for before in olds:
         same = [value for value in olds if _measures_same(value, before)]
@@ -96,7 +102,7 @@ def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool
         return _same_words(new, old)
     if _is_long_ago(old, other) or _is_long_ago(new, one):
         return False
-    told = before or after
+    told = tuple(token for token in before if token.place != old.verb) or after or before
     if not any(alike(token.key, each.key) for token in shared for each in told):
         return False  # what they share says nothing about the value
     if any(qualifies(new, old, token) or is_turned(new, old, token) for token in shared):
@@ -112,10 +118,16 @@ def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool
         and not old.mentions(token)
         and not is_occasion(new, token)
         and "contact" not in token.labels
+        and not _is_verb_of(new, token, one)
     ]
     if any(token.place < one.place for token in fresh):
         return False
     return not (fresh and new.lacks(after)) or "contact" in new.labels & old.labels  # the rest of an address
+
+
+def _is_verb_of(new: Reading, token: Token, value: Value) -> bool:
+    """Whether a word stands between "now" and the value: "now *counts* 41"."""
+    return token.place + 1 == value.place and token.place > 0 and "now" in new.tokens[token.place - 1].labels
 
 
 def _is_long_ago(reading: Reading, value: Value) -> bool:

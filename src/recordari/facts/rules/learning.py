@@ -2,17 +2,19 @@
 
 The setting `learning`, as JSON: `{"instructions": "…", "never": ["health", {"name": "religion", "words": ["church"]}],
 "categories": [{"name": "delivery", "examples": ["Leave parcels at the bakery"]}], "agents": {"helper": {…}}}`. What an agent
-sets is added to what the tenant sets. A topic is recognised by its words, in any form.
+sets is added to what the tenant sets. A topic is recognised by its words, in any form, and by words of similar meaning where
+word vectors are at hand. In doubt a fact is not kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from recordari.core.items import MAX_LABEL
-from recordari.core.text import terms
+from recordari.core.text import STOP_WORDS, terms
 from recordari.errors import InvalidInput
 from recordari.facts.rules.durable import Category
 from recordari.facts.rules.extraction import ExtractedFact
@@ -22,13 +24,28 @@ MOST = 50  # topics, categories, and examples of one
 LONGEST_TEXT = 2_000
 SIMILAR = 0.3
 """The share of content words with an example from which a fact belongs to its category."""
+NEAR_NAME = 0.27
+"""The similarity of a word with the name of a topic from which it belongs to the topic: "diabetes" and "health"."""
+NEAR_WORD = 0.45
+"""The same for one of the topic's own words, which are narrower: "aspirin" and "ibuprofen"."""
+_WORD = re.compile(r"[^\W\d_]{3,40}")
 _FIELDS = frozenset({"instructions", "never", "categories", "agents"})
+
+
+Nearness = Callable[[str, str], float]
+"""How similar two words are in meaning, from -1 to 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnwantedTopic:
     name: str
     words: frozenset[str]
+    """Of its name and its list, as stems."""
+    listed: tuple[str, ...] = ()
+
+    def is_near(self, words: Iterable[str], nearness: Nearness) -> bool:
+        texts = [(self.name, NEAR_NAME), *((word, NEAR_WORD) for word in self.listed)]
+        return any(nearness(text.casefold(), word) >= least for word in words for text, least in texts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +60,16 @@ class Learning:
     never: tuple[UnwantedTopic, ...] = ()
     categories: tuple[OwnCategory, ...] = ()
 
-    def refused(self, fact: ExtractedFact) -> str | None:
+    def refused(self, fact: ExtractedFact, nearness: Nearness | None = None) -> str | None:
         """The topic for which a fact is not kept."""
-        words = set(terms(fact.content))
-        return next((topic.name for topic in self.never if words & topic.words), None)
+        if not self.never:
+            return None
+        stems, about = set(terms(fact.content)), (fact.subject or "").casefold().split()
+        said = {word.casefold() for word in _WORD.findall(fact.content)} - STOP_WORDS - set(about)
+        for topic in self.never:
+            if stems & topic.words or (nearness is not None and topic.is_near(said, nearness)):
+                return topic.name
+        return None
 
     def categorised(self, fact: ExtractedFact) -> ExtractedFact:
         """The fact with the tenant's category, where an example or the name of one is near."""
@@ -124,7 +147,8 @@ def _learning(value: Any) -> Learning:
 def _topic(value: Any) -> UnwantedTopic:
     row = {"name": value} if isinstance(value, str) else value
     name, words = _named(row, "never", "words")
-    return UnwantedTopic(name=name, words=frozenset(word for text in (name, *words) for word in terms(text)))
+    stems = frozenset(word for text in (name, *words) for word in terms(text))
+    return UnwantedTopic(name=name, words=stems, listed=words)
 
 
 def _category(value: Any) -> OwnCategory:

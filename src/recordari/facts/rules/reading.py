@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from recordari.facts.rules.grammar import Token, Words, alike, tokens_of, words_of
@@ -282,7 +282,19 @@ class Reading:
 
 
 @lru_cache(maxsize=4_000)
-def read(text: str, code: str) -> Reading:
-    """Cached, because a statement is compared with several others."""
-    words = words_of(code)
-    return Reading(text=text, tokens=tokens_of(text, code), words=words)
+def read(text: str, code: str, speaker: str = "") -> Reading:
+    """Cached, because a statement is compared with several others.
+
+    The name of its speaker counts as "I" or "my": that two statements are by the same person is nothing that they share.
+    """
+    tokens = tokens_of(text, code)
+    if speaker:
+        names = frozenset(speaker.casefold().split())
+        tokens = tuple(_first_person(token, tokens) if token.text in names else token for token in tokens)
+    return Reading(text=text, tokens=tokens, words=words_of(code))
+
+
+def _first_person(token: Token, tokens: tuple[Token, ...]) -> Token:
+    after = tokens[token.place + 1] if token.place + 1 < len(tokens) else None
+    is_owner = after is not None and after.kind == "owns"
+    return replace(token, labels=frozenset({"my" if is_owner else "me"}), is_name=False)

@@ -33,16 +33,38 @@ def other_slot(new: Reading, old: Reading) -> bool:
     slot = slot_of(new, old)
     if slot is None or old.is_past or is_passing(new) or (new.labels | old.labels) & _MANY:
         return False
+    if _is_reversed(slot):
+        return True
     verbs = {label for token in slot.before if token.text not in _HAS for label in token.labels}
     is_order = not old.subject and "direct" in verbs
     is_known = bool(verbs & _ONE_AT_A_TIME)
     if not (is_known or _is_circumstance(slot) or _is_of_own(slot)) or (old.subject and slot.old[0].place <= old.verb):
         return False
+    if is_order and not any(token.is_content for token in (*slot.before, *slot.after)):
+        return False  # "use metric units", and "use bullet points"
     if is_order and not new.labels & {"now", "change"}:
         return _is_manner(slot)
-    if not new.labels & {"now", "change", "fix"}:
+    return _says_change(new, old, slot) and (is_order or _is_exclusive(slot, old))
+
+
+def _says_change(new: Reading, old: Reading, slot: Slot) -> bool:
+    """ "Now", "instead"; not "for two months now", which both may say, and no word of the phrase itself: "new things"."""
+    first, last = slot.new[0].place, slot.new[-1].place
+    lasting = {value.end for value in new.values if value.kind == "duration"}
+    outside = (each for each in new.tokens if not first <= each.place <= last and each.place not in lasting)
+    signs = {label for token in outside for label in token.labels}
+    return bool(signs & {"change", "fix"}) or ("now" in signs and "now" not in old.labels)
+
+
+def _is_reversed(slot: Slot) -> bool:
+    """ "Informally" for "formally", "inactive" for "active": both cannot be so."""
+    if len(slot.new) != 1 or len(slot.old) != 1:
         return False
-    return is_order or _is_exclusive(slot, old)
+    shorter, longer = sorted((slot.new[0].text, slot.old[0].text), key=len)
+    return len(shorter) > 3 and any(longer == prefix + shorter for prefix in _REVERSING)
+
+
+_REVERSING = ("in", "un", "im", "il", "ir", "dis", "non-", "nicht-", "on", "des")
 
 
 def _is_manner(slot: Slot) -> bool:
@@ -76,7 +98,10 @@ def _is_of_own(slot: Slot) -> bool:
 
 
 _ARTICLES = frozenset("the a an der die das den dem le la l' les el los las il lo o os as de het".split())
-_PLACES = frozenset("in at on im am in bei auf à au en dans chez em no na a al allo alla op".split()) - {"a", "en"}
+_PLACES = frozenset("in at on by im am mit per bei auf à au en dans chez em no na a al allo alla op".split()) - {
+    "a",
+    "en",
+}
 
 
 def slot_of(new: Reading, old: Reading) -> Slot | None:

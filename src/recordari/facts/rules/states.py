@@ -46,12 +46,21 @@ def _is_purpose(new: Reading, old: Reading, token: Token) -> bool:
     return False
 
 
+def _has_got(new: Reading, old: Reading) -> bool:
+    """ "We have no dishwasher", and then "we bought one"."""
+    return old.is_negated and any(token.text in _GOT for token in new.main)
+
+
+_GOT = frozenset(
+    """bought got received acquired purchased gekauft bekommen angeschafft acheté reçu obtenu compré compramos comprado
+    comprato ricevuto gekocht gekregen comprei comprámos""".split()
+)
 _IN_ORDER_TO = frozenset({"to", "um", "pour", "para", "per", "om"})
 
 
 def negated(new: Reading, old: Reading) -> bool:
     """The same statement, once with and once without a negation."""
-    if new.is_negated == old.is_negated or old.is_past or new.is_past:
+    if new.is_negated == old.is_negated or old.is_past or (new.is_past and not _has_got(new, old)):
         return False
     shared = [token for token in new.contents if old.mentions(token)]
     if not shared:
@@ -112,9 +121,24 @@ def _has_other_scope(new: Reading, old: Reading) -> bool:
     return any(is_narrower(value, old) for value in new.values)
 
 
+def _is_elsewhere(new: Reading, old: Reading) -> bool:
+    """ "Available in Spain", and "unavailable in China"."""
+    lost = [token for token in new.lacks(old.predicate) if _is_placed(old, token)]
+    fresh = [token for token in new.predicate if _is_placed(new, token) and not old.mentions(token)]
+    return bool(lost) and bool(fresh)
+
+
+def _is_placed(reading: Reading, token: Token) -> bool:
+    is_place = token.is_name or "countries" in token.labels
+    return is_place and bool(token.place) and reading.tokens[token.place - 1].text in _WHERE
+
+
+_WHERE = frozenset("in at on auf bei à dans en em no na op".split())
+
+
 def other_state(new: Reading, old: Reading) -> bool:
     """Open, and now closed; single, and now married."""
-    if old.is_past and not old.is_negated:
+    if (old.is_past and not old.is_negated) or _is_elsewhere(new, old):
         return False
     said, then = new.text.casefold().replace("’", "'"), " ".join(token.text for token in old.main)
     rows = new.words.conditions if not old.subject else (*new.words.conditions, *new.words.transitions)

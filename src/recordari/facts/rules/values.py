@@ -20,6 +20,11 @@ _SECONDS = {
     "yearly": 31_536_000,
 }  # fmt: skip
 _MEASURE = re.compile(r"^([\d.,]+)\s?(\D+)$")
+_TIMES = {
+    "once": "1", "twice": "2", "thrice": "3", "einmal": "1", "zweimal": "2", "dreimal": "3", "viermal": "4", "eenmaal": "1",
+    "tweemaal": "2", "driemaal": "3",
+}  # fmt: skip
+_PER = frozenset("a an per every each pro in im die par".split())
 _ROUGHLY = frozenset("about around nearly almost over".split())
 _FIGURE = re.compile(r"^\d+(?:\.\d+)?$", re.ASCII)
 _ORDINAL = re.compile(r"^(\d{1,2})(?:st|nd|rd|th|er|º|ª|e)$")
@@ -49,7 +54,7 @@ class Value:
 def values_of(tokens: Sequence[Token], words: Words, verb: int) -> tuple[Value, ...]:
     """The values of a statement, in order."""
     found: list[Value] = []
-    place = 0
+    place = _numbering(tokens)
     while place < len(tokens):
         value = _value_at(tokens, place, words, verb)
         if value is None:
@@ -58,6 +63,14 @@ def values_of(tokens: Sequence[Token], words: Words, verb: int) -> tuple[Value, 
             found.append(value)
             place = value.end
     return tuple(found)
+
+
+def _numbering(tokens: Sequence[Token]) -> int:
+    """How many tokens number a line that was pasted: "6. The …", "1908 – Ford …", "118 In my opinion"."""
+    if len(tokens) < 2 or tokens[0].kind != "number":
+        return 0
+    after = tokens[1]
+    return 1 if after.kind == "mark" or after.is_name or "function" in after.labels else 0
 
 
 def _value_at(tokens: Sequence[Token], place: int, words: Words, verb: int) -> Value | None:
@@ -75,10 +88,19 @@ def _value_at(tokens: Sequence[Token], place: int, words: Words, verb: int) -> V
         case "cjkday" | "cjkclock" | "cjkdate" | "cjkcount":
             return _blankless(token, place)
         case "measure" if (match := _MEASURE.match(token.text)) is not None:
-            return _measured(_amount(match[1]), match[2], place, place + 1, words)
+            if (
+                match[2] == "h"
+                and words.code in {"fr", "pt", "es"}
+                and place
+                and _leads_to_clock(tokens[place - 1], words)
+            ):
+                return _clock(tokens, place, match[1], "0", words)
+            return _measured(_amount(match[1]), match[2], place, place + 1, words, tokens)
     if token.kind == "id" and place > verb and _is_code(token, tokens[place - 1]):
         return Value("code", "", token.text, place, place + 1)
-    if (number := _number(token, words)) is not None:
+    if token.text in _TIMES and place + 1 < len(tokens) and tokens[place + 1].text in _PER:
+        return Value("count", words.stem("times"), _TIMES[token.text], place, place + 1)
+    if (number := _number(tokens, place, words)) is not None:
         return _numbered(tokens, place, number, words, verb)
     if token.text in {"a", "an"} and (hour := _single(tokens, place, words)) is not None:
         return hour
@@ -91,6 +113,10 @@ def _value_at(tokens: Sequence[Token], place: int, words: Words, verb: int) -> V
     return None
 
 
+def _leads_to_clock(before: Token, words: Words) -> bool:
+    return before.text.split()[-1] in words.values["clock_before"]
+
+
 def _is_code(token: Token, before: Token) -> bool:
     """Whether an identifier is a value: "the password is bluefish9"."""
     is_plain = not _ORDINAL.match(token.text) and any(letter.isdigit() or letter == "#" for letter in token.text)
@@ -101,12 +127,23 @@ def _single(tokens: Sequence[Token], place: int, words: Words) -> Value | None:
     """ "About an hour" is one hour; "10 euros an hour" is not."""
     if words.code != "en" or not place or place + 1 >= len(tokens) or tokens[place - 1].text not in _ROUGHLY:
         return None
-    value = _measured("1", tokens[place + 1].text, place, place + 2, words)
+    value = _measured("1", tokens[place + 1].text, place, place + 2, words, tokens)
     return value if value.kind == "duration" else None
 
 
-def _number(token: Token, words: Words) -> str | None:
+def _counts_one(tokens: Sequence[Token], place: int) -> bool:
+    """ "One dog", not "one of them" and not "the one"."""
+    before = tokens[place - 1].text if place else ""
+    after = tokens[place + 1] if place + 1 < len(tokens) else None
+    return before not in _NOT_COUNTED and after is not None and after.kind == "word" and "function" not in after.labels
+
+
+_NOT_COUNTED = frozenset("no the this that which every any each another".split())
+
+
+def _number(tokens: Sequence[Token], place: int, words: Words) -> str | None:
     """The amount of a number in digits or words."""
+    token = tokens[place]
     if token.kind == "number":
         return _amount(token.text)
     if token.kind == "id" and (match := _ORDINAL.match(token.text)) is not None:
@@ -116,6 +153,8 @@ def _number(token: Token, words: Words) -> str | None:
     numbers, tens = words.values["numbers"], words.values["tens"]
     if token.text in numbers and numbers[token.text] > 1:
         return str(numbers[token.text])
+    if token.text == "one" and words.code == "en" and _counts_one(tokens, place):
+        return "1"
     head, _, tail = token.text.partition("-")
     if head in tens and (not tail or tail in numbers):
         return str(20 + 10 * tens[head] + numbers.get(tail, 0))
@@ -137,12 +176,13 @@ def _numbered(tokens: Sequence[Token], place: int, number: str, words: Words, ve
     if after is not None and after.kind == "word":
         if after.text in words.values["clock_after"] and is_hour:
             return _clock(tokens, place, number, "0", words, end=place + 2)
-        measured = _measured(number, after.text, place, place + 2, words)
+        measured = _measured(number, after.text, place, place + 2, words, tokens)
         if measured.kind != "count":
             return measured
     is_unit = after is not None and (not after.is_name or len(after.text) <= 3 or words.code == "de")
     is_counted = after is not None and after.is_content and is_unit and after.kind == "word"
-    if is_hour and before is not None and before.text.split()[-1] in words.values["clock_before"] and not is_counted:
+    is_led = is_hour and before is not None and _leads_to_clock(before, words)
+    if is_led and not is_counted and not _is_street(tokens, place, words):
         return _clock(tokens, place, number, "0", words)
     is_label = before is not None and before.kind == "word" and (before.is_content or "limit" in before.labels)
     if is_label and before is not None and (place <= verb or not is_counted or (before.is_name and words.code != "de")):
@@ -160,14 +200,33 @@ def _numbered(tokens: Sequence[Token], place: int, number: str, words: Words, ve
     return Value("number", "", number, place, place + 1)
 
 
-def _measured(number: str, unit: str, place: int, end: int, words: Words) -> Value:
+def _is_street(tokens: Sequence[Token], place: int, words: Words) -> bool:
+    """ "At 12 Dock Street": a name follows that is no day and no month."""
+    after = tokens[place + 1] if place + 1 < len(tokens) else None
+    if after is None or not after.is_name or words.code == "de":
+        return False
+    return _weekday(after.text, words) is None and after.text not in words.values["months"]
+
+
+def is_house_number(value: Value, tokens: Sequence[Token], words: Words) -> bool:
+    return value.kind == "number" and not value.unit and _is_street(tokens, value.place, words)
+
+
+def _rate(tokens: Sequence[Token], end: int) -> str:
+    """Whether a duration is one of many: "30 minutes every day"."""
+    return "each" if end < len(tokens) and tokens[end].text in _EACH else ""
+
+
+_EACH = frozenset("each every per daily täglich jeden pro chaque par cada ogni elke".split())
+
+
+def _measured(number: str, unit: str, place: int, end: int, words: Words, tokens: Sequence[Token] = ()) -> Value:
     if unit in _CURRENCIES:
         return Value("money", "", number, place, end)
     for name, seconds in _SECONDS.items():
         if unit in words.values[name]:
-            return Value(
-                "duration", "", f"{float(number) * seconds:g}" if _FIGURE.match(number) else number, place, end
-            )
+            amount = f"{float(number) * seconds:g}" if _FIGURE.match(number) else number
+            return Value("duration", _rate(tokens, end), amount, place, end)
     return Value("count", words.stem(unit), number, place, end)
 
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from recordari.core.checks import json_text
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import AgentId, Owner, RunId, SessionId
 from recordari.errors import InvalidInput
 
@@ -213,6 +214,16 @@ class ChoiceRow:
     sample: float
     candidates: int
     chosen_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastChoice(ChoiceRow):
+    """A draw of the past, and the score it got."""
+
+    __pydantic_config__ = DESCRIBED
+
+    score: float | None
+    """The mean of its outcomes; null while it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

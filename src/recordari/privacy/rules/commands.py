@@ -35,7 +35,7 @@ _OPTIONS = tuple(
             r"(?:-\w{1,2}\s+)?(?=[^\s/@]{1,64}/)",
             r"(?P<value>[^\s/@]{1,64}/[^\s@/|;<>]{1,128})(?=[@\s]|$)",
         ),
-        ("net", r"use\s+\S{1,200}\s+/user:\S{1,64}\s+", _VALUE),
+        ("net", r"use\s+(?:\S{1,200}\s+){1,2}/user:\S{1,64}\s+", _VALUE),
         ("cmdkey schtasks runas", r"/p(?:ass)?[: ]", _VALUE),
     )
 )

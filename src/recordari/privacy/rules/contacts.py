@@ -97,15 +97,38 @@ _OTHER_STREET = (
     rf"{_NAME_WORD},? (?:n[.°º]? ?)?\d{{1,5}}"
 )
 _STREET = re.compile(f"{NOT_AFTER_WORD}(?:{_ENGLISH_STREET}|{_OTHER_STREET}){NOT_BEFORE_WORD}")
-_MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}"
-_BIRTH_STEMS = ("born", "birth", "dob", "d.o.b", "geb", "naissance", "né", "naci", "出生", "生日")
+_MONTH = (
+    "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}"
+    "|(?:jän|mär|mai|okt|dez|janv|fév|avr|juin|juil|aoû|déc|ene|abr|ago|set|dic|gen|mag|giu|lug|ott|fev|out|maart|mei|maj)"
+    "[a-zà-ÿ]{0,7}"
+)
+_BIRTH_STEMS = (
+    *(
+        "born",
+        "birth",
+        "dob",
+        "d.o.b",
+        "geb",
+        "naissance",
+        "né",
+        "naci",
+        "nato il",
+        "nata il",
+        "nascita",
+        "nasc",
+        "født",
+    ),
+    *("fødsels", "född", "födelse", "urodz", "出生", "生日"),
+)
 _BORN = re.compile(
-    r"(?:\bborn(?: on)?|date of birth|\bd\.?o\.?b\.?(?![a-z])|birth ?date|birthday(?: is| on|'s)?(?: on)?|geboren am"
-    r"|geburtsdatum|née? le|date de naissance|nacid[oa] el|fecha de nacimiento|出生日期|出生于|生日)"
+    r"(?:\bborn(?: on)?|date of birth|\bd\.?o\.?b\.?(?![a-z])|birth ?date|birthday(?: is| on|'s)?(?: on)?|geboren(?: am| op)?"
+    r"|geburtsdatum|geboortedatum|née? le|date de naissance|nacid[oa] el|fecha de nacimiento|nat[oa] il|data di nascita"
+    r"|nascid[oa] (?:em|a)|data de nascimento|født(?: den)?|fødselsdato|född(?: den)?|födelsedatum"
+    r"|urodz(?:on[ya]|enia)|出生日期|出生于|生日)"
     r"(?:\s{0,2}[:=]| is| was| on|是)?\s{0,2}(?:on |the )?"
     r"((?:\d{1,2}[./-]\d{1,2}[./-](?:\d{4}|\d{2})|\d{4}[./年-]\d{1,2}[./月-]\d{1,2}日?"
-    rf"|\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH}\.?(?:,? \d{{4}})?"
-    rf"|{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?)(?!\d))"
+    rf"|\d{{1,2}}(?:st|nd|rd|th|er|\.|º)? (?:of |de )?(?:{_MONTH})\.?(?:,? (?:de )?\d{{4}})?(?![a-zà-ÿ])"
+    rf"|(?:{_MONTH})\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?)(?!\d))"
 )
 
 

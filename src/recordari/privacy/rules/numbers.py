@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from hashlib import sha256
 from importlib import import_module
 
 from recordari.privacy.rules.findings import NOT_AFTER_WORD, NOT_BEFORE_WORD, DataType, Finding, PreparedText
@@ -29,9 +30,10 @@ _IBAN_LENGTHS = {
 _IBAN = re.compile(NOT_AFTER_WORD + r"[A-Za-z]{2}\d{2}(?=[ -]?[A-Za-z0-9])")
 _WALLET = re.compile(
     NOT_AFTER_WORD
-    + r"(?:0x[0-9a-fA-F]{40}|(?:bc1|BC1)[0-9A-Za-z]{11,71}|[13][1-9A-HJ-NP-Za-km-z]{25,34})"
+    + r"(?:0x[0-9a-fA-F]{40}|(?:bc1|BC1)[0-9A-Za-z]{11,71}|[1-9A-HJ-NP-Za-km-z]{26,35})"
     + NOT_BEFORE_WORD
 )
+_BASE_58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _SSN = re.compile(NOT_AFTER_WORD + r"(?!000|666|9)\d{3}([- ])(?!00)\d{2}\1(?!0000)\d{4}" + NOT_BEFORE_WORD)
 _SSN_WORDS = re.compile(r"\bssn|social(?: security|:|\s*#|\s+(?:no|num))|社会保障号|社保")
 _BARE_SSN = re.compile(
@@ -85,11 +87,17 @@ _CALLED_NINO = re.compile(
     r"(?:\bnino\b|national insurance|\bni (?:no|num|number)\b)[^\d\n]{0,16}?(?<![a-z])"
     r"([a-z]{2}[ -]?\d{2}[ -]?\d{2}[ -]?\d{2}[ -]?[a-d])(?![a-z0-9])"
 )
-_PAPER_NUMBER = re.compile(NOT_AFTER_WORD + r"(?=[A-Z]{0,6}\d)[A-Z0-9](?:[ ./-]?[A-Z0-9]){5,20}" + NOT_BEFORE_WORD)
+_PAPER_NUMBER = re.compile(
+    NOT_AFTER_WORD
+    + r"(?:(?=[A-Z]{0,6}\d)[A-Z0-9](?:[ ./-]?[A-Z0-9]){5,20}|[A-Z9]{5} \d{6} [A-Z0-9]{5})"
+    + NOT_BEFORE_WORD
+)
 _PAPERS = re.compile(
     r"(?:passport|passeport|reisepass|pasaporte|passaport[eo]|护照|護照|パスポート|driver'?s?'? licen[cs]e|driving licen[cs]e"
     r"|führerschein|permis de conduire|carnet de conducir|national id(?:entity)?|identity card|\bid card|identity number"
-    r"|identification number|personalausweis|carte d'identité|tax(?:payer)? id|tax file number|steuer-?id|steuernummer"
+    r"|identification number|(?:personal)?ausweis(?:nummer|-?nr)?|residence permit|aufenthaltstitel|voter(?:'?s)? (?:id|card)"
+    r"|permiso de residencia|permesso di soggiorno|titre de séjour|identity document|dowód osobisty"
+    r"|carte d'identité|tax(?:payer)? id|tax file number|steuer-?id|steuernummer"
     r"|steueridentifikationsnummer|sozialversicherungsnummer|\bsécu(?:rité sociale)?|social insurance|national insurance"
     r"|\bnhs|medicare|aadhaar|personnummer|fødselsnummer|codice fiscale|cédula|rodné číslo"
     r"|(?:south african|israeli|turkish|emirates|citizen|resident|government) id|kimlik|cpr-(?=nummer)"
@@ -169,8 +177,26 @@ def _mod_97(iban: str) -> bool:
 def _wallets(text: PreparedText) -> Iterator[Finding]:
     for match in _WALLET.finditer(text.plain):
         # Not all Ethereum addresses have check digits; forty hexadecimal digits are enough.
-        if match.group().startswith("0x") or _is_valid("bitcoin", match.group()):
+        wallet = match.group()
+        is_long = wallet.lower().startswith("bc1") and _is_valid("bitcoin", wallet)
+        if wallet.startswith("0x") or is_long or _has_wallet_check(wallet):
             yield Finding(*match.span(), DataType.CRYPTO_WALLET)
+
+
+def _has_wallet_check(wallet: str) -> bool:
+    """Check the last four bytes of an address in base 58, of whichever coin: 25 bytes, hashed twice."""
+    if not 26 <= len(wallet) <= 35 or not (any(map(str.isdigit, wallet)) and any(map(str.isupper, wallet))):
+        return False
+    number = 0
+    for sign in wallet:
+        digit = _BASE_58.find(sign)
+        if digit < 0:
+            return False
+        number = number * 58 + digit
+    if number >= 1 << 200:
+        return False
+    raw = number.to_bytes(25, "big")
+    return sha256(sha256(raw[:21]).digest()).digest()[:4] == raw[21:]
 
 
 def _social_security(text: PreparedText) -> Iterator[Finding]:

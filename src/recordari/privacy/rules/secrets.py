@@ -68,18 +68,27 @@ _ONE_TIME = re.compile(
     r"\b(?:otp|one[- ]time (?:code|password|passcode|pin)|(?:verification|confirmation|security|login|sign-in|auth"
     r"|authentication|2fa|mfa|sms) code)\b(?: (?:is|was))?\s{0,2}[:=]?\s{0,2}(?P<value>\d{3}[ -]\d{3}|\d{4,8})(?![\d-])"
     r"|\b(?:backup|recovery) codes?(?: (?:is|are))?\s{0,2}[:=]?\s{0,2}"
-    r"(?P<printed>(?=[a-z-]{0,30}\d)[a-z0-9]{4,12}(?:-[a-z0-9]{4,12}){1,5})"
+    r"(?P<printed>(?=[a-z-]{0,30}\d)[a-z0-9]{4,12}(?:-[a-z0-9]{4,12}){1,5}|\d{4}[ -]\d{4}(?![\d-])|\d{6,10}(?![\d-]))"
+    # "Your … code" in a message, whoever sends it; codes of places, errors and offers are no secrets.
+    r"|\byour (?!(?:zip|post(?:al)?|area|country|error|status|exit|promo|discount|coupon|voucher|product|dress|gift|source)\b)"
+    r"(?:[\w-]{2,20} ){1,2}code(?: is)?\s{0,2}[:=]?\s{0,2}(?P<sent>\d{3}[ -]\d{3}|\d{4,8})(?![\d-])"
+    r"|(?<![\w.-])(?:[a-z]-)?(?P<first>\d{4,8}) is your (?:[\w-]{2,20} ){0,3}(?:code|otp|pin)\b"
 )
 # Forms of files: `.pgpass`, the thin driver of Oracle, PHP's constants, "login ana / …".
 _IN_FILES = re.compile(
     r"(?<![\w.:])[\w.*-]{1,80}:(?:\d{2,5}|\*):[\w.*-]{1,64}:[\w.*-]{1,64}:(?P<pgpass>[^\s:]{4,128})(?=\s|$)"
     r"|:thin:[\w.$-]{1,64}/(?P<thin>[^\s/@]{3,128})@"
-    r"|(?<=[\"'])\w{0,40}(?i:passw(?:or)?d|secret|token|api_?key)\w{0,20}[\"']\s{0,2}(?:,|=>)\s{0,2}"
+    r"|(?<=[\"'])\w{0,40}(?i:passw(?:or)?d|secret|token|api_?key)\w{0,20}[\"']\s{0,2}(?:,|=>|\bvalue\s?=)\s{0,2}"
     r"[\"'](?P<constant>[^\"'\n]{6,128})[\"']"
-    r"|(?i:login|log-in|credentials|zugang)\b:?\s{1,2}[\w.@-]{1,64}\s?/\s?(?P<after_user>[^\s/]{6,64})"
+    r"|(?i:log-?[io]n|credentials|creds|basic auth|account|zugang(?:sdaten)?)\b:?(?: (?:is|are|ist))?(?: user(?:name)?:?)?"
+    r"\s{1,2}[\w.@-]{1,64}\s?/\s?"
+    r"(?P<after_user>[^\s/]{6,64})"
 )
 _ENCODED_PAIR = re.compile(r"[\"']auth[\"']\s{0,2}:\s{0,2}[\"'](?P<value>[A-Za-z0-9+/]{12,400}={0,2})[\"']")
-_PIN = re.compile(r"\bpin\b(?: code| number)?(?: is|:|=)\s{0,2}(?P<value>\d{4})(?![\d-])")
+_PIN = re.compile(
+    r"(?:\bpin\b(?: code| number)?(?: (?:for|of|to|on)(?: [\w'.-]{1,30}){1,4}?)?(?: is|:|=)\s{0,2}(?P<value>\d{4}|\d{6})"
+    r"|\bpuk\b(?: code| number)?(?: is|:|=)?\s{1,2}(?P<puk>\d{8}))(?![\d-])"
+)
 _SEED_PHRASE = re.compile(
     r"(?:seed|recovery|mnemonic)\s(?:phrase|words)(?:\s(?:is|are))?\s{0,2}[:=]?\s{0,2}[\"']?"
     r"((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})"
@@ -91,8 +100,8 @@ _STEMS = (
     "key", "secret", "token", "credential", "sig", "令牌",
 )  # fmt: skip
 _NAME = re.compile(
-    r"(?P<pass>pass(?:word|wort|wd|phrase|code|wrd)|(?<![a-z])(?:pass|pw)(?=\s?[=:])|pwd|contrase(?:ñ|n)a|mot de passe|senha"
-    r"|kennwort|пароль|密码|密碼|口令|パスワード|비밀번호|wachtwoord|lösenord|passord|adgangskode|palavra-passe|has[łl]o\b|heslo\b|şifre"
+    r"(?P<pass>pass(?:word|wort|wd|phrase|code|wrd)|(?<![a-z])(?:pass(?=\s?[=:])|pw(?![a-z]))|pwd|contrase(?:ñ|n)a|mot de passe"
+    r"|senha|kennwort|пароль|密码|密碼|口令|パスワード|비밀번호|wachtwoord|lösenord|passord|adgangskode|palavra-passe|has[łl]o\b|heslo\b|şifre"
     r"|salasana|jelszó|parol[aă]\b|κωδικός|סיסמה|كلمة المرور|(?:wi-?fi|wlan|wpa[23]?|network)[ _-]?(?:key|code))"
     r"|(?P<key>(?:api|access|private|client|secret|auth|account|encryption|signing|master|shared|service)"
     r"[ _-]?(?:access[ _-]?)?key|secret|token|credentials?|(?<![a-z])sig(?:nature)?(?==)|密钥|令牌)"
@@ -105,8 +114,10 @@ _PLAIN_SUFFIX = re.compile(
     re.IGNORECASE,
 )
 _SEPARATOR = re.compile(
-    r"[\"'`*]{0,3}(?:\s(?:for|to|of|on)(?:\s[\w'.-]{1,30}){1,4}?)?\s{0,4}"
-    r"(?P<sign>:=|=>|==|=|:|→|\bis\b(?: now)?:?|\bwas\b:?|\b(?:es|est|ist|lautet|è|é|är|er|je|jest)\b:?|是|为|は)\s{0,4}"
+    r"[\"'`*]{0,3}(?:\s(?:for|to|of|on|at|in|from|with|do|da|d[eiou]|del|della|der|des|dem|van|von|vom|zum|für|pour|para|per|dla"
+    r"|till?)(?:\s[\w'.-]{1,30}){1,4}?)?\s{0,4}"
+    r"(?P<sign>:=|=>|==|=|:|→|\bis\b:?|\bwas\b:?|\b(?:es|est|ist|lautet|è|é|är|er|je|jest)\b:?|是|为|は)\s{0,4}"
+    r"(?:\b(?:now|still|currently|always|just|noch|immer|jetzt|toujours|ancora|ainda|todavía)\s)?"
     r"(?P<quote>[\"'`]?)"
 )
 _DIRECT = re.compile(r"\s{1,2}(?P<quote>[\"'`]?)")
@@ -157,14 +168,15 @@ def secrets_in(text: PreparedText) -> Iterator[Finding]:
                 yield _secret(*match.span("value"))
     if text.mentions(*_CODE_WORDS):
         for match in _ONE_TIME.finditer(text.lower):
-            yield _secret(*match.span("value" if match["value"] else "printed"))
+            assert match.lastgroup is not None
+            yield _secret(*match.span(match.lastgroup))
     if plain.count(":") >= 4 or text.mentions(
-        "auth", "login", "log-in", "credential", "zugang", "passw", "secret", "token", "key"
+        "auth", "login", "log-in", "logon", "cred", "account", "zugang", "passw", "secret", "token", "key"
     ):
         yield from _secrets_of_files(plain)
-    if "pin" in text.lower:
+    if text.mentions("pin", "puk"):
         for match in _PIN.finditer(text.lower):
-            yield _secret(*match.span("value"))
+            yield _secret(*match.span("value" if match["value"] else "puk"))
     if text.mentions("seed", "recovery", "mnemonic"):
         for match in _SEED_PHRASE.finditer(text.lower):
             yield _secret(match.start(1), match.end(1))
@@ -226,6 +238,8 @@ def _value_span(text: str, name: re.Match[str], end: int) -> tuple[int, int] | N
             return None
         span = _read_value(text, direct.end(), direct["quote"])
         value = text[slice(*span)]
+        if name.group() == "passphrase" and direct["quote"] and value.count(" ") >= 2:
+            return span
         if not (is_pass or is_option):
             return span if not _refused(value) and _looks_generated(value) else None
         is_strong = len(value) >= 8 and _classes(value) >= 3

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, PlainSerializer
 
 from recordari.core.checks import check_moment, check_text, check_times, is_readable, json_text
 from recordari.core.described import DESCRIBED
@@ -35,6 +35,10 @@ JSON_TYPE = "application/json"
 BYTES_TYPE = "application/octet-stream"
 
 
+Cost = Annotated[Decimal, PlainSerializer("{:f}".format, return_type=str, when_used="json")]
+"""An amount of money; in JSON a text without an exponent, such as "0.0000025"."""
+
+
 class RunStatus(StrEnum):
     RUNNING = "running"
     COMPLETED = "completed"
@@ -47,7 +51,7 @@ class RunUsage:
 
     tokens_in: int = 0
     tokens_out: int = 0
-    cost: Decimal = Decimal(0)
+    cost: Cost = Decimal(0)
 
     def __post_init__(self) -> None:
         if self.tokens_in < 0 or self.tokens_out < 0 or not self.cost.is_finite() or self.cost < 0:
@@ -67,7 +71,7 @@ class Run:
     error: str | None
     tokens_in: int
     tokens_out: int
-    cost: Decimal
+    cost: Cost
     currency: str
     turns: int
     calls: int
@@ -94,7 +98,7 @@ class Turn:
     prompt_tokens: int | None
     tokens_in: int
     tokens_out: int
-    cost: Decimal
+    cost: Cost
     error: str | None
     started_at: datetime
     ended_at: datetime | None

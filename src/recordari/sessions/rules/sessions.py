@@ -16,7 +16,7 @@ from uuid import UUID
 
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import AgentId, Identity, Owner, Role, SessionId, UserId, owned_by, session_thread
-from recordari.core.items import Trust
+from recordari.core.items import PROJECT, Trust
 from recordari.errors import Conflict, InvalidInput
 
 IDLE_LIMIT = timedelta(hours=24)  # T1
@@ -186,6 +186,17 @@ def may_see(identity: Identity, *, user_id: UserId | None, agent_id: AgentId | N
     return (user_id is None or identity.user_id in {None, user_id}) and (
         agent_id is None or identity.agent_id in {None, agent_id}
     )
+
+
+def earlier_sessions(sessions: Sequence[Session], *, project: str | None, line: str | None, most: int) -> list[Session]:
+    """The first of these sessions that something was said in, of the project if one is named, not of the current line."""
+    chosen = [
+        session
+        for session in sessions
+        if session.messages and session.root_id != line
+        if project is None or session.metadata.get(PROJECT) == project
+    ]
+    return chosen[:most]
 
 
 def sole_owner(own: Owner, owners: Sequence[Owner], *, noun: str) -> Owner:

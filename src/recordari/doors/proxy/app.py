@@ -1,0 +1,289 @@
+"""The proxy: shows the model the caller's memory, passes the answer on untouched, and keeps what was said.
+
+It talks to a Recordari server over HTTP. When that is away, requests are passed on without memory, and a header says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import httpx2
+import typer
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from recordari.client import Client
+from recordari.config import Settings
+from recordari.core.telemetry import get_log
+from recordari.doors.proxy.forms import FORMS, Body, Form, answer_in, first_question, questions
+from recordari.errors import Forbidden, InvalidInput, RecordariError, Unauthenticated
+from recordari.hosts.hook import marks_of, without
+from recordari.kit.commands import read_settings
+from recordari.kit.output import print_line
+from recordari.sessions.rules.window import MessageRole, NewMessage
+
+KEY_PREFIX = "rcd_"
+STATE_HEADER = "Recordari-Memory"
+CONTEXT_SECONDS = 2.0  # that a request waits for memory
+KEEP_SECONDS = 30.0
+UPSTREAM_SECONDS = 600.0
+MOST_KEPT_BYTES = 8 * 2**20  # of an answer; the rest of a longer one is passed on, and not kept
+MOST_CONVERSATIONS = 5_000
+MOST_CALLERS = 1_000
+_OURS = ("recordari-", "authorization", "x-api-key", "host", "content-length", "accept-encoding", "connection")
+_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-authenticate"})
+
+_log = get_log(__name__)
+
+
+@dataclass(slots=True)
+class Conversation:
+    """What one conversation was shown. It stays the same until the conversation gets shorter, for prompt caches."""
+
+    context: str | None
+    length: int
+    shown: list[str] = field(default_factory=list)
+    """Marks of the sentences that were shown, which an answer may repeat."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request that memory takes part in."""
+
+    form: Form
+    body: Body
+    memory: Client
+    conversation: Conversation
+
+
+class Proxy:
+    """Passes requests on. `memory_url` is the address of the Recordari server."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        memory_url: str,
+        *,
+        budget: int = 2_000,
+        fresh: bool = False,
+        seconds: float = CONTEXT_SECONDS,
+    ) -> None:
+        self._settings = settings
+        self._memory_url = memory_url
+        self._seconds = seconds
+        self._budget = budget
+        self._fresh = fresh
+        self._http = httpx2.AsyncClient(timeout=UPSTREAM_SECONDS, follow_redirects=False)
+        self._callers: OrderedDict[str, Client] = OrderedDict()
+        self._conversations: OrderedDict[tuple[str, str], Conversation] = OrderedDict()
+        self._keeping: set[asyncio.Task[None]] = set()
+
+    def app(self) -> Starlette:
+        methods = ["GET", "POST", "DELETE"]
+        return Starlette(routes=[Route("/{path:path}", self.handle, methods=methods)], lifespan=self._running)
+
+    @asynccontextmanager
+    async def _running(self, _: Starlette) -> AsyncIterator[None]:
+        yield
+        await asyncio.gather(*self._keeping, return_exceptions=True)
+        await self._http.aclose()
+        for caller in self._callers.values():
+            await caller.close()
+
+    async def handle(self, request: Request) -> Response:
+        """Pass one request on, with memory where it can have some."""
+        content = await request.body()
+        try:
+            key, upstream_key = self._keys(request)
+            form = FORMS.get(request.url.path) if request.method == "POST" else None
+            asked, state = await self._with_memory(request, key, form, content)
+        except RecordariError as error:
+            return JSONResponse({"error": {"type": error.code, "message": error.message}}, status_code=error.status)
+        if asked is not None:
+            content = json.dumps(asked.body).encode()
+        response = await self._upstream(request, content, upstream_key)
+        headers = {name: value for name, value in response.headers.items() if name.lower() not in _HOP}
+        stream = self._passed(response, asked)
+        return StreamingResponse(stream, status_code=response.status_code, headers={**headers, STATE_HEADER: state})
+
+    def _keys(self, request: Request) -> tuple[str | None, str | None]:
+        """The caller's Recordari key, and the key for the model: the operator's, or one of the caller's own."""
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
+        given = request.headers.get("x-api-key") or bearer
+        key = request.headers.get("recordari-key") or (given if given.startswith(KEY_PREFIX) else None)
+        if given and not given.startswith(KEY_PREFIX):
+            return key, given
+        if key is None:
+            raise Unauthenticated("send a Recordari key as the API key, or your own key and `Recordari-Key`")
+        settings = self._settings
+        secret = settings.proxy_anthropic_key if _is_anthropic(request) else settings.proxy_openai_key
+        return key, secret.get_secret_value() if secret is not None else None
+
+    async def _with_memory(
+        self, request: Request, key: str | None, form: Form | None, content: bytes
+    ) -> tuple[Asked | None, str]:
+        """The request with its context, and a word for the header; the request itself where memory has no part in it."""
+        if key is None:
+            return None, "off"
+        try:
+            async with asyncio.timeout(self._seconds):
+                name, caller = await self._caller(request, key)
+                if form is None:
+                    return None, "unused"
+                return await self._shown(request, name, caller, form, content), "used"
+        except (Unauthenticated, Forbidden, InvalidInput):
+            raise
+        except (RecordariError, TimeoutError) as error:
+            if not self._may_pass(request, key):
+                raise Unauthenticated(
+                    "the memory is away, so that this key cannot be checked; try again later"
+                ) from None
+            _log.warning("memory_away", error=error)
+            return None, "away"
+
+    def _may_pass(self, request: Request, key: str) -> bool:
+        """Whether a request may go on unchecked: with a key that was valid before, or with the caller's own money."""
+        known = any(name.startswith(_digest(key)) for name in self._callers)
+        return known or "recordari-key" in request.headers
+
+    async def _caller(self, request: Request, key: str) -> tuple[str, Client]:
+        """A name for the caller, and a client of theirs; a key is checked once."""
+        user, agent = request.headers.get("recordari-user"), request.headers.get("recordari-agent")
+        name = f"{_digest(key)} {user} {agent}"
+        if name not in self._callers:
+            client = Client(self._memory_url, key=key, user=user, agent=agent, timeout=KEEP_SECONDS)
+            identity = await client.whoami()
+            if identity.user_id is None:
+                raise InvalidInput("whose memory is it? name the user in `Recordari-User`, or use a key of one user")
+            self._callers[name] = client
+            if len(self._callers) > MOST_CALLERS:
+                self._callers.popitem(last=False)
+        self._callers.move_to_end(name)
+        return name, self._callers[name]
+
+    async def _shown(self, request: Request, name: str, caller: Client, form: Form, content: bytes) -> Asked:
+        try:
+            body = json.loads(content)
+        except ValueError:
+            raise InvalidInput("the body is not JSON") from None
+        if not isinstance(body, dict) or not form.said(body):
+            raise InvalidInput("the body has no messages")
+        session = request.headers.get("recordari-session") or f"proxy-{_digest(first_question(form, body))}"
+        memory = caller.acting_as(session=session)
+        conversation = await self._conversation(memory, (name, session), form, body)
+        if conversation.context is not None:
+            body = form.shown(body, conversation.context)
+        return Asked(form=form, body=body, memory=memory, conversation=conversation)
+
+    async def _conversation(self, memory: Client, name: tuple[str, str], form: Form, body: Body) -> Conversation:
+        """What this conversation is shown: what it was shown before, unless it is new or has been cut."""
+        length = len(form.said(body))
+        known = self._conversations.get(name)
+        if known is None or self._fresh or length < known.length:
+            question = (questions(form, body) or [first_question(form, body)])[-1][:8_000].strip()
+            context = await memory.get_context(question or None, profile="start", budget=self._budget)
+            texts = [
+                item.content
+                for section in context.sections
+                if section.name != "knowledge_map"
+                for item in section.items
+            ]
+            known = Conversation(context.text if texts else None, length)
+            known.shown = [mark for text in [*texts, context.text or ""] for mark in marks_of(text)]
+            self._conversations[name] = known
+            if len(self._conversations) > MOST_CONVERSATIONS:
+                self._conversations.popitem(last=False)
+        known.length = length
+        self._conversations.move_to_end(name)
+        return known
+
+    async def _upstream(self, request: Request, content: bytes, key: str | None) -> httpx2.Response:
+        is_anthropic = _is_anthropic(request)
+        base = self._settings.proxy_anthropic_url if is_anthropic else self._settings.proxy_openai_url
+        headers = {name: value for name, value in request.headers.items() if not name.lower().startswith(_OURS)}
+        headers["Accept-Encoding"] = "identity"
+        if key is not None:
+            headers |= {"x-api-key": key} if is_anthropic else {"Authorization": f"Bearer {key}"}
+        query = f"?{request.url.query}" if request.url.query else ""
+        url = f"{base.rstrip('/')}{request.url.path}{query}"
+        try:
+            sent = self._http.build_request(request.method, url, content=content, headers=headers)
+            return await self._http.send(sent, stream=True)
+        except httpx2.TransportError:
+            problem = {"error": {"type": "provider_error", "message": "the model cannot be reached"}}
+            return httpx2.Response(502, json=problem)
+
+    async def _passed(self, response: httpx2.Response, asked: Asked | None) -> AsyncIterator[bytes]:
+        """The bytes of the answer while they come; after the last one, what was said is kept."""
+        received = bytearray()
+        try:
+            async for part in response.aiter_raw():
+                yield part
+                if asked is not None and len(received) <= MOST_KEPT_BYTES:
+                    received += part
+        finally:
+            await response.aclose()
+        if asked is not None and response.is_success and len(received) <= MOST_KEPT_BYTES:
+            streams = "event-stream" in response.headers.get("content-type", "")
+            task = asyncio.create_task(self._keep(asked, answer_in(asked.form, bytes(received), streams=streams)))
+            self._keeping.add(task)
+            task.add_done_callback(self._keeping.discard)
+
+    async def _keep(self, asked: Asked, answer: str) -> None:
+        said = [(MessageRole.USER, without(text, [])) for text in questions(asked.form, asked.body)]
+        said.append((MessageRole.ASSISTANT, without(answer, asked.conversation.shown)))
+        place = len(asked.form.said(asked.body))
+        messages = [
+            # A request that is sent again brings the same messages.
+            NewMessage(content=text, role=role, message_id=_digest(f"{place} {role} {text}"))
+            for role, text in said
+            if text.strip()
+        ]
+        try:
+            if messages:
+                await asked.memory.add_messages(messages)
+        except RecordariError as error:
+            _log.warning("exchange_not_kept", error=error, code=error.code)
+
+
+def _is_anthropic(request: Request) -> bool:
+    return request.url.path.startswith("/v1/messages") or "anthropic-version" in request.headers
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def proxy(
+    *,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on.")] = 8766,
+    memory: Annotated[
+        str | None, typer.Option(help="Address of the Recordari server; this machine's, if left out.")
+    ] = None,
+    budget: Annotated[int, typer.Option(min=200, help="Most tokens of memory in a conversation.")] = 2_000,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Ask memory at every request; prompt caches then miss.")
+    ] = False,
+) -> None:
+    """Put memory in front of any model: an address that speaks as OpenAI and Anthropic do.
+
+    Use it as the base URL of their SDKs, with a Recordari key as the API key. The keys of the models are settings.
+    """
+    settings = read_settings(quiet=False)
+    made = Proxy(settings, memory or f"http://{settings.host}:{settings.port}", budget=budget, fresh=fresh)
+    print_line(f"the proxy listens on http://{host}:{port}/v1")
+    print_line(f"  OpenAI     {settings.proxy_openai_url}")
+    print_line(f"  Anthropic  {settings.proxy_anthropic_url}")
+    config: Mapping[str, Any] = {"log_config": None, "access_log": False, "ws": "none", "server_header": False}
+    uvicorn.run(made.app(), host=host, port=port, **config)

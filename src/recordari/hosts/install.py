@@ -1,0 +1,430 @@
+"""Verbs for the person at this machine: install Recordari into a host, remove it again, and say how it does."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import statistics
+import sys
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from pydantic import SecretStr
+
+from recordari.config import Settings
+from recordari.errors import ConfigurationError, InvalidInput, NotFound, RecordariError
+from recordari.hosts import hook
+from recordari.hosts.rules.hosts import HOSTS, Change, HostName, Place, Programs, changes, generic_change
+from recordari.kit.resources import Resources
+from recordari.kit.verbs import Caller
+from recordari.tenants import tenants
+
+BUDGET = 1_500  # tokens of the context at the start of a session
+SECONDS = 1.0  # that a hook takes at most, whatever happens
+PLUGIN = Path(hook.__file__).with_name("opencode.js")
+READ_OF_LOG = 200  # lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstalledFile:
+    """A file of a host that was changed, and what it was before."""
+
+    file: str
+    before: str | None
+    """Base64 of its bytes; None: there was no such file."""
+    written: str
+    """SHA-256 of what was written."""
+    folders: tuple[str, ...] = ()
+    """The folders that were made for it, the inmost first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostInstallation:
+    """One host that calls Recordari, and where."""
+
+    host: HostName
+    place: Place
+    project: str
+    user: str
+    key_id: str
+    files: tuple[InstalledFile, ...]
+    prompts: bool = False
+    file: str | None = None
+    """The file that was named, for a generic host."""
+
+    @property
+    def name(self) -> str:
+        return named(self.host, self.place, Path(self.project), self.file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostStatus:
+    """A host, and what its hooks did last."""
+
+    host: str
+    place: str
+    user: str
+    files: tuple[str, ...]
+    changed_since: tuple[str, ...]
+    """Files that somebody changed after the installation; ours may be gone from them."""
+    calls: int
+    failed: int
+    median_ms: float | None
+    last: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostsStatus:
+    """All hosts of this machine."""
+
+    hosts: tuple[HostStatus, ...]
+    server: str
+    paused: bool
+    waiting: int
+    """Messages that wait for the server."""
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to install, and where."""
+
+    host: HostName
+    place: Place = Place.USER
+    project: Path = field(default_factory=Path.cwd)
+    home: Path = field(default_factory=Path.home)
+    user: str
+    prompts: bool = False
+    budget: int = BUDGET
+    file: Path | None = None
+
+
+def named(host: HostName, place: Place, project: Path, file: str | None) -> str:
+    """The name of an installation, also of its file of settings."""
+    if file is None and place is Place.USER:
+        return str(host)
+    return f"{host}-{sha256((file or str(project)).encode()).hexdigest()[:10]}"
+
+
+async def install(resources: Resources, caller: Caller, request: Request) -> HostInstallation:
+    """Write the host's settings, its hooks and a key of its own. Again, it brings all of that up to date."""
+    settings, host = resources.settings, request.host
+    folder = folder_of(settings)
+    name = named(host, request.place, request.project, str(request.file) if request.file else None)
+    programs = programs_of(settings, request, folder / f"{name}.json")
+    previous = next((each for each in installations(settings) if each.name == name), None)
+    edits = planned(request, programs)
+    texts = [_added(change, _before(change, previous)) for change in edits]  # fails before anything is written
+    if previous is not None:
+        await _revoke(caller, previous)
+    key = await tenants.create_key(*caller, f"{name} ({request.user})", user_id=request.user, agent_id=str(host))
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    answers = {
+        "answers": HOSTS[host].answers,
+        "agent": str(host),
+        "budget": request.budget,
+        "prompts": request.prompts,
+        "seconds": SECONDS,
+    }
+    _write(
+        folder / f"{name}.json", json.dumps({**_server_of(settings), **answers, "folder": str(folder), "key": key.key})
+    )
+    made = HostInstallation(
+        host=host,
+        place=request.place,
+        project=str(request.project),
+        user=request.user,
+        key_id=str(key.key_id),
+        files=tuple(_change(Path(change.file), previous, *text) for change, text in zip(edits, texts, strict=True)),
+        prompts=request.prompts,
+        file=str(request.file) if request.file else None,
+    )
+    _save(settings, [each for each in installations(settings) if each.name != name] + [made])
+    return made
+
+
+async def uninstall(
+    resources: Resources, caller: Caller, installation: HostInstallation, *, home: Path | None = None
+) -> list[str]:
+    """Remove Recordari from a host: a file that nobody changed since is as it was, byte for byte. Returns the files."""
+    settings = resources.settings
+    request = Request(
+        host=installation.host,
+        place=installation.place,
+        project=Path(installation.project),
+        home=home or Path.home(),
+        user=installation.user,
+        file=Path(installation.file) if installation.file else None,
+    )
+    folder = folder_of(settings)
+    edits = planned(request, programs_of(settings, request, folder / f"{installation.name}.json"))
+    by_file = {str(change.file): change for change in edits}
+    for file in reversed(installation.files):
+        _restore(file, by_file[file.file])
+    await _revoke(caller, installation)
+    remaining = [each for each in installations(settings) if each.name != installation.name]
+    _save(settings, remaining)
+    with suppress(FileNotFoundError):
+        (folder / f"{installation.name}.json").unlink()
+    if not remaining:
+        _stop_server(folder)
+    return [file.file for file in installation.files]
+
+
+def planned(request: Request, programs: Programs) -> list[Change]:
+    if request.host is HostName.MCP:
+        return [generic_change(request.file, programs)] if request.file is not None else []
+    edits = changes(request.host, request.place, home=request.home, project=request.project, programs=programs)
+    return [_existing_name(change) for change in edits]
+
+
+def _existing_name(change: Change) -> Change:
+    """OpenCode reads `opencode.jsonc` too: the one that exists is changed."""
+    other = Path(change.file).with_suffix(".jsonc")
+    if Path(change.file).name == "opencode.json" and not Path(change.file).exists() and other.exists():
+        return Change(file=other, add=change.add, remove=change.remove, empty=change.empty)
+    return change
+
+
+def programs_of(settings: Settings, request: Request, file: Path) -> Programs:
+    """The commands that the host runs. Without `site` Python starts in a fraction of the time."""
+    command = [sys.executable, "-I", "-S", hook.__file__, str(file)]
+    mcp = [sys.executable, "-m", "recordari", "mcp", "--user", request.user, "--agent", str(request.host)]
+    return Programs(
+        hook=command,
+        mcp=mcp,
+        environment=environment_of(settings),
+        plugin=PLUGIN.read_text("utf-8").replace("__COMMAND__", json.dumps(command)),
+    )
+
+
+def environment_of(settings: Settings) -> dict[str, str]:
+    """The settings that were set, for programs that the host starts; never a secret."""
+    values = {name: getattr(settings, name) for name in sorted(settings.model_fields_set)}
+    plain = json.loads(settings.model_dump_json(include=set(values)))
+    return {
+        f"RECORDARI_{name.upper()}": plain[name] if isinstance(plain[name], str) else json.dumps(plain[name])
+        for name, value in values.items()
+        if not isinstance(value, SecretStr) and "key" not in name and value is not None
+    }
+
+
+def _server_of(settings: Settings) -> dict[str, Any]:
+    """The address of the server. Where it uses a database of yours, you start it yourself."""
+    if settings.port == 0:
+        raise ConfigurationError("hooks need a port that stays the same; set RECORDARI_PORT")
+    start = [sys.executable, "-m", "recordari", "serve"] if settings.database_url is None else None
+    host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host  # noqa: S104
+    return {"host": host, "port": settings.port, "start": start, "environment": environment_of(settings)}
+
+
+def folder_of(settings: Settings) -> Path:
+    return settings.home.absolute() / "hosts"
+
+
+def installations(settings: Settings) -> list[HostInstallation]:
+    """What was installed on this machine."""
+    try:
+        stored = json.loads((folder_of(settings) / "installed.json").read_text("utf-8"))
+    except FileNotFoundError:
+        return []
+    return [
+        HostInstallation(
+            **{
+                **each,
+                "host": HostName(each["host"]),
+                "place": Place(each["place"]),
+                "files": tuple(InstalledFile(**{**file, "folders": tuple(file["folders"])}) for file in each["files"]),
+            }
+        )
+        for each in stored
+    ]
+
+
+def find_installation(
+    settings: Settings, host: HostName, place: Place, project: Path, file: Path | None
+) -> HostInstallation:
+    name = named(host, place, project, str(file) if file else None)
+    found = next((each for each in installations(settings) if each.name == name), None)
+    if found is None:
+        raise NotFound(f"Recordari is not installed in {HOSTS[host].title} there; `recordari status` lists where it is")
+    return found
+
+
+def set_paused(settings: Settings, *, paused: bool) -> None:
+    """Let the hooks of all hosts do nothing, or go on."""
+    file = folder_of(settings) / "paused"
+    if paused:
+        _write(file, "")
+    else:
+        file.unlink(missing_ok=True)
+
+
+def status(settings: Settings) -> HostsStatus:
+    """What is installed where, whether the server answers, and what the hooks did last."""
+    folder = folder_of(settings)
+    lines = _log_lines(folder)
+    waiting = folder / "waiting"
+    return HostsStatus(
+        hosts=tuple(
+            _host_status(each, [line for line in lines if line["agent"] == each.host])
+            for each in installations(settings)
+        ),
+        server=_server_state(settings),
+        paused=(folder / "paused").exists(),
+        waiting=len(list(waiting.iterdir())) if waiting.exists() else 0,
+        folder=str(folder),
+    )
+
+
+def _host_status(installation: HostInstallation, lines: Sequence[Mapping[str, Any]]) -> HostStatus:
+    times = [line["milliseconds"] for line in lines]
+    last = lines[-1] if lines else None
+    return HostStatus(
+        host=str(installation.host),
+        place=installation.file or (installation.project if installation.place is Place.PROJECT else "every project"),
+        user=installation.user,
+        files=tuple(file.file for file in installation.files),
+        changed_since=tuple(file.file for file in installation.files if not _is_as_written(file)),
+        calls=len(lines),
+        failed=sum(line["outcome"] not in {"ok", "paused", "ignored"} for line in lines),
+        median_ms=round(statistics.median(times), 1) if times else None,
+        last=None
+        if last is None
+        else f"{datetime.fromtimestamp(last['time'], UTC):%Y-%m-%d %H:%MZ} {last['event']}: {last['outcome']}",
+    )
+
+
+def _log_lines(folder: Path) -> list[dict[str, Any]]:
+    try:
+        written = (folder / "hook.log").read_text("utf-8").splitlines()[-READ_OF_LOG:]
+    except FileNotFoundError:
+        return []
+    lines = []
+    for line in written:
+        with suppress(ValueError):
+            lines.append(json.loads(line))
+    return lines
+
+
+def _server_state(settings: Settings) -> str:
+    server = _server_of(settings)
+    try:
+        socket.create_connection((server["host"], server["port"]), timeout=1).close()
+    except OSError:
+        return "not running; a hook starts it" if server["start"] else "not running; start it with `recordari serve`"
+    return f"running at {server['host']}:{server['port']}"
+
+
+def _before(change: Change, previous: HostInstallation | None) -> bytes | None:
+    """The bytes of a file without ours; None where there is no such file."""
+    file = Path(change.file)
+    current = file.read_bytes() if file.exists() else None
+    known = _known(previous, file)
+    if known is None or current is None:
+        return current
+    before = None if known.before is None else b64decode(known.before)
+    if _is_as_written(known):
+        return before
+    text = change.remove(_text(file, current), _text(file, before) if before is not None else change.empty)
+    return None if before is None and text.split() == change.empty.split() else text.encode()
+
+
+def _known(previous: HostInstallation | None, file: Path) -> InstalledFile | None:
+    files = previous.files if previous is not None else ()
+    return next((each for each in files if each.file == str(file)), None)
+
+
+def _added(change: Change, before: bytes | None) -> tuple[bytes | None, bytes]:
+    file = Path(change.file)
+    text = change.empty if before is None else _text(file, before)
+    try:
+        return before, change.add(text if text.strip() else change.empty).encode()
+    except RecordariError as error:
+        raise type(error)(f"{file} was not changed, and neither was anything else: {error.message}") from None
+
+
+def _text(file: Path, content: bytes) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{file} is not UTF-8") from None
+
+
+def _change(file: Path, previous: HostInstallation | None, before: bytes | None, after: bytes) -> InstalledFile:
+    known = _known(previous, file)
+    made = tuple(str(folder) for folder in file.parents if not folder.exists())
+    file.parent.mkdir(parents=True, exist_ok=True)
+    _replace(file, after)
+    return InstalledFile(
+        file=str(file),
+        before=None if before is None else b64encode(before).decode(),
+        written=sha256(after).hexdigest(),
+        folders=made or (known.folders if known is not None else ()),
+    )
+
+
+def _replace(file: Path, content: bytes) -> None:
+    """Write a file at once, with its mode as it was; a link stays a link."""
+    target = file.resolve()
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    part.write_bytes(content)
+    if target.exists():
+        part.chmod(target.stat().st_mode & 0o7777)
+    part.replace(target)
+
+
+def _restore(file: InstalledFile, change: Change) -> None:
+    path = Path(file.file)
+    if not path.exists():
+        return
+    before = None if file.before is None else b64decode(file.before)
+    after: bytes | None = before
+    if not _is_as_written(file):
+        text = change.remove(_text(path, path.read_bytes()), before.decode() if before is not None else change.empty)
+        after = None if before is None and text.split() == change.empty.split() else text.encode()
+    if after is not None:
+        _replace(path, after)
+        return
+    path.unlink()
+    for folder in file.folders:
+        with suppress(OSError):  # it has other files
+            Path(folder).rmdir()
+
+
+def _is_as_written(file: InstalledFile) -> bool:
+    path = Path(file.file)
+    return path.exists() and sha256(path.read_bytes()).hexdigest() == file.written
+
+
+async def _revoke(caller: Caller, installation: HostInstallation) -> None:
+    with suppress(NotFound):
+        await tenants.revoke_key(*caller, UUID(installation.key_id))
+
+
+def _save(settings: Settings, all_of_them: Sequence[HostInstallation]) -> None:
+    _write(folder_of(settings) / "installed.json", json.dumps([asdict(each) for each in all_of_them], indent=1))
+
+
+def _write(file: Path, text: str) -> None:
+    hook._write_private(str(file), text)
+
+
+def _stop_server(folder: Path) -> None:
+    """Stop the server that a hook started, when no host needs it any more."""
+    file = folder / "server.pid"
+    with suppress(OSError, ValueError):
+        pid = int(file.read_text())
+        if b"recordari" in Path(f"/proc/{pid}/cmdline").read_bytes():  # else another program has its number now
+            os.kill(pid, signal.SIGTERM)
+    file.unlink(missing_ok=True)

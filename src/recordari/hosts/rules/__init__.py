@@ -1,0 +1,1 @@
+"""What differs from host to host, and edits of their files of settings that keep every other byte."""

@@ -1,0 +1,160 @@
+"""What operators watch: dashboards, alarms and runbooks fit the metrics, and spans reach a collector."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import httpx2
+import pytest
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from tests.doors.rest_door import Door, open_door
+
+from recordari.core.telemetry import MOST_NAMES, Telemetry
+from recordari.kit.resources import Resources
+
+ROOT = Path(__file__).parents[2]
+ALERTS = (ROOT / "deploy" / "observability" / "alerts.yaml").read_text("utf-8")
+DASHBOARD = json.loads((ROOT / "deploy" / "observability" / "grafana-dashboard.json").read_text("utf-8"))
+RUNBOOKS = (ROOT / "docs" / "how-to" / "observe.md").read_text("utf-8")
+CONTENT = "The orchard behind the mill belongs to Rosalind"
+
+
+async def call_tool(door: Door, tool: str, arguments: object) -> dict[str, object]:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+    headers = {"Accept": "application/json, text/event-stream", "Recordari-User": "rosalind"}
+    answer = await door.request("POST", "/mcp", json=body, headers=headers)
+    result: dict[str, object] = answer.json()["result"]
+    return result
+
+
+async def use(door: Door) -> None:
+    """A bit of everything that is measured."""
+    await call_tool(door, "remember_fact", {"content": CONTENT})
+    assert not (await call_tool(door, "recall", {"query": "Who owns the orchard?"})).get("isError")
+    assert (await call_tool(door, "recall", {"question": "Who owns the orchard?"}))["isError"]
+    who = {"Recordari-User": "rosalind", "Recordari-Agent": "helper"}
+    run = (await sent(door, "/v1/runs", {"run_id": "run-1", "currency": "EUR"}, who)).json()["run"]["run_id"]
+    calls = [
+        {"name": "search_flights", "arguments": "{}", "result": "none", "latency_ms": 40},
+        {"name": "a secret sentence, no name", "arguments": "{}", "error": "it failed", "latency_ms": 1200},
+    ]
+    await sent(door, f"/v1/runs/{run}/tool_calls", {"calls": calls}, who)
+    usage = {"tokens_in": 900, "tokens_out": 100, "cost": "0.25"}
+    await sent(door, f"/v1/runs/{run}/complete", {"usage": usage}, who)
+
+
+async def sent(door: Door, path: str, body: object, headers: dict[str, str]) -> httpx2.Response:
+    answer = await door.request("POST", path, json=body, headers=headers)
+    assert answer.is_success, answer.text
+    return answer
+
+
+async def test_dashboards_and_alarms_use_metrics_that_exist(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        await use(door)
+        text = (await door.request("GET", "/metrics", key=None)).text
+        tenant = door.memory.identity.tenant_id
+    assert 'recordari_tool_seconds_count{kind="mcp",outcome="ok",tool="recall"} 1.0' in text
+    assert 'recordari_tool_seconds_count{kind="mcp",outcome="invalid_input",tool="recall"} 1.0' in text
+    assert 'recordari_tool_seconds_count{kind="agent",outcome="ok",tool="search_flights"} 1.0' in text
+    assert 'recordari_tool_seconds_count{kind="agent",outcome="error",tool="other"} 1.0' in text
+    assert f'recordari_run_cost_total{{currency="EUR",tenant="{tenant}"}} 0.25' in text
+    assert f'recordari_run_tokens_total{{direction="in",tenant="{tenant}"}} 900.0' in text
+    assert 'recordari_queue{state="waiting"}' in text
+    assert "orchard" not in text and "sentence" not in text
+
+    samples = re.findall(r"^(\w+)\{(.*)\} ", text, re.MULTILINE)
+    labels = {name: set(re.findall(r'(\w+)="', given)) for name, given in samples}
+    states = {(name, state) for name, given in samples for state in re.findall(r'state="(\w+)"', given)}
+    expressions = re.findall(r"expr: (.+)", ALERTS)
+    expressions += [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+    assert len(expressions) >= 25
+    for expression in expressions:
+        for name, given in re.findall(r"\b(recordari_\w+)(?:\{(.*?)\})?", expression):
+            if name == "recordari_masked_total":
+                continue  # nothing was masked
+            assert name in labels, expression
+            assert {label for label, _ in re.findall(r'(\w+)(!?=~?)"', given)} <= labels[name], expression
+            for state in "|".join(re.findall(r'state=~?"([\w|]+)"', given)).split("|"):
+                assert not state or (name, state) in states, expression
+
+
+def test_every_alarm_has_a_runbook_and_every_runbook_an_alarm() -> None:
+    alarms = re.findall(r"alert: (\w+)", ALERTS)
+    assert len(alarms) == 10
+    assert re.findall(r"^### (Recordari\w+)$", RUNBOOKS, re.MULTILINE) == alarms
+    assert re.findall(r"runbook: docs/how-to/observe\.md#(\w+)", ALERTS) == [alarm.lower() for alarm in alarms]
+
+
+async def test_names_that_metrics_keep_are_limited() -> None:
+    telemetry = Telemetry()
+    for number in range(MOST_NAMES + 50):
+        telemetry.count_agent_tool(f"tool-{number}", seconds=0.1, failed=False)
+    text = (await telemetry.render()).decode()
+    counts = re.findall(r'recordari_tool_seconds_count\{.*tool="(.+?)"\} (\S+)', text)
+    assert len(counts) == MOST_NAMES + 1
+    assert dict(counts)["other"] == "50.0"
+
+
+@contextmanager
+def collector(received: list[bytes]) -> Iterator[str]:
+    """The receiving end of OTLP over HTTP, as a collector has it."""
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the library's name
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v1/traces"
+        finally:
+            server.shutdown()
+
+
+async def test_spans_reach_a_collector_by_the_conventions_and_without_content(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received: list[bytes] = []
+    with collector(received) as address:
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(endpoint=address)))
+        monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+        async with open_door(replace(resources, telemetry=Telemetry(tracing=True))) as door:
+            await call_tool(door, "remember_fact", {"content": CONTENT})
+            await call_tool(door, "recall", {"query": "Who owns the orchard?"})
+            await call_tool(door, "recall", {"question": "Who owns the orchard?"})
+        provider.shutdown()
+    spans = [span for body in received for span in spans_of(body)]
+    found = {span.name: {pair.key: pair.value.string_value for pair in span.attributes} for span in spans}
+    tool = found["execute_tool recall"]
+    assert (tool["gen_ai.operation.name"], tool["gen_ai.tool.name"]) == ("execute_tool", "recall")
+    assert tool["error.type"] == "invalid_input"  # of the last call, with a wrong argument
+    assert found["memory.recall"]["gen_ai.operation.name"] == "recall"
+    parents = {span.name: span.parent_span_id for span in spans}
+    by_id = {span.span_id: span.name for span in spans}
+    assert by_id[parents["memory.recall"]] == "execute_tool recall"
+    assert not any(word in body for body in received for word in (b"orchard", b"Rosalind"))
+
+
+def spans_of(body: bytes) -> list[Span]:
+    request = ExportTraceServiceRequest.FromString(body)
+    return [span for group in request.resource_spans for scope in group.scope_spans for span in scope.spans]

@@ -1,0 +1,201 @@
+"""Memory in front of a model, with the official SDKs of both vendors and an imitation of their models."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import uvicorn
+from anthropic import AsyncAnthropic
+from openai import AsyncOpenAI
+from pydantic import SecretStr
+from tests.hosts.models import FORMS as IMITATED
+from tests.hosts.models import Model, imitation
+from tests.hosts.serving import Workbench, serving, workbench
+from tests.patience import PATIENCE, until
+from tests.ports import free_port
+
+from recordari.app import Memory
+from recordari.doors.proxy.app import Proxy
+from recordari.doors.proxy.forms import FORMS, answer_in, questions
+from recordari.kit.resources import Resources
+
+NOTED = "All right, noted."
+
+
+class Setup:
+    """A proxy with its model and its memory."""
+
+    def __init__(self, bench: Workbench, model: Model, url: str, key: str) -> None:
+        self.bench, self.model, self.url, self.key = bench, model, url, key
+        self.clients: list[AsyncOpenAI | AsyncAnthropic] = []
+
+    def openai(self, session: str) -> AsyncOpenAI:
+        headers = {"Recordari-Session": session}
+        made = AsyncOpenAI(base_url=f"{self.url}/v1", api_key=self.key, default_headers=headers, max_retries=0)
+        self.clients.append(made)
+        return made
+
+    def anthropic(self, session: str) -> AsyncAnthropic:
+        headers = {"Recordari-Session": session}
+        made = AsyncAnthropic(base_url=self.url, api_key=self.key, default_headers=headers, max_retries=0)
+        self.clients.append(made)
+        return made
+
+    async def kept(self, session: str, number: int) -> list[tuple[str, str]]:
+        """What was kept of a session, once it is so many messages."""
+        memory: Memory = self.bench.memory
+
+        async def there() -> bool:
+            sessions = [one for one in await memory.list_sessions() if one.session_id == session]
+            return bool(sessions) and sessions[0].messages >= number
+
+        await until(there)
+        return [(str(one.role), one.content) for one in await memory.list_messages(session)]
+
+
+@asynccontextmanager
+async def proxied(bench: Workbench, model: Model) -> AsyncIterator[Setup]:
+    port, settings = free_port(), bench.resources.settings
+    upstream = {f"proxy_{vendor}_url": model.url for vendor in ("openai", "anthropic")}
+    secrets = {f"proxy_{vendor}_key": SecretStr("operators-key") for vendor in ("openai", "anthropic")}
+    changed = settings.model_copy(update={**upstream, **secrets})
+    made = Proxy(changed, f"http://127.0.0.1:{settings.port}", seconds=PATIENCE)
+    server = uvicorn.Server(uvicorn.Config(made.app(), port=port, log_config=None, access_log=False, ws="none"))
+    task = asyncio.create_task(server.serve())
+
+    async def started() -> bool:
+        return server.started
+
+    await until(started)
+    key = (await bench.memory.acting_as(user=None).create_key("proxy", user_id="ana")).key
+    setup = Setup(bench, model, f"http://127.0.0.1:{port}", key)
+    try:
+        yield setup
+    finally:
+        for client in setup.clients:
+            await client.close()
+        server.should_exit = True
+        await asyncio.wait_for(task, PATIENCE)
+
+
+async def test_both_vendors_sdks_are_served_with_memory_streamed_or_not(resources: Resources, tmp_path: Path) -> None:
+    bench = await workbench(resources, tmp_path)
+    with imitation() as model:
+        async with serving(bench.resources), proxied(bench, model) as setup:
+            chat: Any = [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Ana's boat is called Halcyon."},
+            ]
+            openai = setup.openai("one")
+            first = await openai.chat.completions.create(model="m", messages=chat)
+            assert first.choices[0].message.content == NOTED
+            assert await setup.kept("one", 2) == [("user", "Ana's boat is called Halcyon."), ("assistant", NOTED)]
+            assert model.asked[-1].headers["authorization"] == "Bearer operators-key"
+            assert setup.key not in model.asked[-1].text + str(model.asked[-1].headers), "no key of ours goes out"
+
+            # Another session, another vendor, as a stream.
+            question: Any = [{"role": "user", "content": "What is Ana's boat called?"}]
+            async with setup.anthropic("two").messages.stream(
+                model="m", max_tokens=100, system="Be brief.", messages=question
+            ) as stream:
+                assert "".join([text async for text in stream.text_stream]) == NOTED
+            asked = model.asked[-1]
+            assert asked.headers["x-api-key"] == "operators-key"
+            assert asked.body["system"][0]["text"] == "Be brief." and "Halcyon" in asked.body["system"][1]["text"]
+            assert asked.body["messages"] == question, "what the user said is passed on to the letter"
+            assert await setup.kept("two", 2) == [("user", question[0]["content"]), ("assistant", NOTED)]
+
+            # The conversation goes on: the beginning of the prompt stays the same to the byte.
+            grown = [*question, {"role": "assistant", "content": NOTED}, {"role": "user", "content": "And its mast?"}]
+            await setup.anthropic("two").messages.create(model="m", max_tokens=100, system="Be brief.", messages=grown)
+            assert model.asked[-1].body["system"] == asked.body["system"]
+            assert [text for _, text in await setup.kept("two", 4)][2:] == ["And its mast?", NOTED]
+
+            responses = setup.openai("three").responses
+            whole = await responses.create(model="m", input="Which boat has Ana?", instructions="Be brief.")
+            assert whole.output_text == NOTED and "Halcyon" in model.asked[-1].body["instructions"]
+            text = ""
+            async for event in await responses.create(model="m", input="Which boat has Ana?", stream=True):
+                text += event.delta if event.type == "response.output_text.delta" else ""
+            assert text == NOTED
+            async for chunk in await openai.chat.completions.create(model="m", messages=question, stream=True):
+                assert chunk.object == "chat.completion.chunk"
+
+
+async def test_an_echo_is_not_kept_and_a_stream_is_passed_on_to_the_byte(resources: Resources, tmp_path: Path) -> None:
+    bench = await workbench(resources, tmp_path)
+    fact = "The harbour of Horta opens its gate at six in the morning."
+    with imitation(lambda _: f"{fact} Shall I book a berth?") as model:
+        async with (
+            serving(bench.resources),
+            proxied(bench, model) as setup,
+            httpx2.AsyncClient(timeout=PATIENCE) as http,
+        ):
+            await bench.memory.remember_fact(fact)
+            body = {
+                "model": "m",
+                "stream": True,
+                "messages": [{"role": "user", "content": "When does the harbour open?"}],
+            }
+            headers = {"Authorization": f"Bearer {setup.key}"}
+            direct = (await http.post(f"{model.url}/v1/chat/completions", json=body)).content
+            through = await http.post(f"{setup.url}/v1/chat/completions", json=body, headers=headers)
+            assert through.content == direct and through.headers["recordari-memory"] == "used"
+
+            async def is_kept() -> bool:
+                return bool(await bench.memory.list_sessions())
+
+            await until(is_kept)
+            (session,) = await bench.memory.list_sessions()
+            assert session.session_id.startswith("proxy-"), "a conversation without a name gets one"
+            kept = await setup.kept(session.session_id, 2)
+            assert [text.strip() for _, text in kept] == ["When does the harbour open?", "Shall I book a berth?"]
+            again = await http.post(f"{setup.url}/v1/chat/completions", json=body, headers=headers)
+            assert again.content == direct
+            listed = await http.get(f"{setup.url}/v1/models", headers=headers)
+            assert listed.status_code == 200 and listed.headers["recordari-memory"] == "unused"
+
+
+async def test_without_memory_it_passes_on_and_says_so(resources: Resources, tmp_path: Path) -> None:
+    bench = await workbench(resources, tmp_path)
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}
+    with imitation() as model:
+        async with httpx2.AsyncClient(timeout=PATIENCE) as http, proxied(bench, model) as setup:
+
+            async def post(**headers: str) -> httpx2.Response:
+                return await http.post(f"{setup.url}/v1/messages", json=body, headers=headers)
+
+            own = await post(**{"x-api-key": "my-own", "Recordari-Key": setup.key})
+            assert own.status_code == 200 and own.headers["recordari-memory"] == "away"
+            assert model.asked[-1].headers["x-api-key"] == "my-own" and model.asked[-1].body == body
+            assert (await post(**{"x-api-key": "my-own"})).headers["recordari-memory"] == "off"
+            unchecked = await post(**{"x-api-key": setup.key})
+            assert unchecked.status_code == 401, "nobody spends the operator's money with a key that was never checked"
+            async with serving(bench.resources):
+                assert (await post(**{"x-api-key": setup.key})).headers["recordari-memory"] == "used"
+                assert (await post(**{"x-api-key": "rcd_wrong"})).status_code == 401
+                assert (await post()).status_code == 401
+            passed = await post(**{"x-api-key": setup.key})
+            assert passed.status_code == 200 and passed.headers["recordari-memory"] == "away"
+            assert passed.json()["content"][0]["text"] == NOTED
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_every_form_is_read_as_a_stream_and_as_a_whole(path: str) -> None:
+    form, imitated = FORMS[path], IMITATED[path.removeprefix("/v1")]
+    whole = json.dumps(imitated("One. Two.", {}, False)[0][1]).encode()
+    events = [data if isinstance(data, str) else json.dumps(data) for _, data in imitated("One. Two.", {}, True)]
+    stream = "".join(f"data: {event}\n\n" for event in events).encode()
+    assert answer_in(form, whole, streams=False) == answer_in(form, stream, streams=True) == "One. Two."
+    assert answer_in(form, b"<html>", streams=False) == "" == answer_in(form, b"data: [1]\n", streams=True)
+    parts = {"role": "user", "content": [{"type": "text", "text": "Look"}, {"type": "image", "source": {}}]}
+    tool = {"role": "user", "content": [{"type": "tool_result", "content": "7"}]}
+    for said, expected in (([parts], ["Look"]), ([parts, {"role": "assistant", "content": "x"}, tool], [])):
+        assert questions(form, {"messages": said, "input": said}) == expected

@@ -1,0 +1,158 @@
+"""The hook program, called as a host calls it: what it shows, what it keeps, and that it harms nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.hosts.serving import Workbench, serving, workbench
+
+from recordari.hosts import install
+from recordari.hosts.rules.hosts import HostName
+from recordari.kit.resources import Resources
+
+ANSWER = "Staging uses port 6433. I have changed the deploy script."
+
+
+@pytest.fixture
+async def bench(resources: Resources, tmp_path: Path) -> AsyncIterator[Workbench]:
+    yield await workbench(resources, tmp_path)
+
+
+class Claude:
+    """Claude Code, as its hooks see it."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self.bench = bench
+        hooks = json.loads((bench.home / ".claude/settings.json").read_text())["hooks"]
+        self.lines = {event: groups[-1]["hooks"][0]["command"] for event, groups in hooks.items()}
+
+    async def event(self, event: str, session: str, **given: object) -> str | None:
+        answer = await self.bench.call(self.lines[event], session_id=session, hook_event_name=event, **given)
+        if not answer:
+            return None
+        assert answer["hookSpecificOutput"]["hookEventName"] == event
+        context = answer["hookSpecificOutput"]["additionalContext"]
+        assert isinstance(context, str)
+        return context
+
+
+async def said(bench: Workbench, session: str) -> list[tuple[str, str]]:
+    return [(message.said_by, message.content) for message in await bench.memory.list_messages(session)]
+
+
+async def test_a_fact_of_one_session_is_in_the_next_and_nothing_comes_back_as_new(bench: Workbench) -> None:
+    async with serving(bench.resources):
+        await bench.install(host=HostName.CLAUDE_CODE)
+        claude = Claude(bench)
+        assert await claude.event("SessionStart", "one", source="startup") is None, "nothing is known yet"
+        told = "Our staging database listens on port 6433. My token is ghp_" + "a1B2c3D4" * 4 + "Zz9y."
+        await claude.event("UserPromptSubmit", "one", prompt=told)
+        edit = {"tool_name": "Edit", "tool_input": {"file_path": str(bench.project / "deploy.sh")}, "tool_response": {}}
+        await claude.event("PostToolUse", "one", **edit)
+        shell = {"tool_name": "Bash", "tool_input": {"command": "make test"}, "tool_response": {"stdout": "3 passed"}}
+        await claude.event("PostToolUse", "one", **shell)
+        await claude.event("Stop", "one", last_assistant_message="I have changed the deploy script.")
+        await claude.event("SessionEnd", "one", reason="exit")
+        kept = await said(bench, "one")
+        assert [who for who, _ in kept] == ["user", "Bash", "assistant", "files"]
+        assert "[SECRET]" in kept[0][1] and "ghp_" not in str(kept)
+        assert "3 passed" in kept[1][1] and kept[3][1] == "Changed files: deploy.sh"
+
+        context = await claude.event("SessionStart", "two", source="startup")
+        assert context is not None and "port 6433" in context and "deploy.sh" in context
+        # The model repeats its context, tools show memory, and a person pastes it.
+        await claude.event("UserPromptSubmit", "two", prompt=f"Look:\n{context}\nWhich port was it?")
+        memory = {"tool_name": "mcp__recordari__recall", "tool_input": {}}
+        recalled = json.dumps({"items": [{"content": "The office in Lisbon has three meeting rooms."}]})
+        await claude.event("PostToolUse", "two", **memory, tool_response=recalled)
+        repeated = (
+            "Our staging database listens on port 6433.\nThe office in Lisbon has three meeting rooms. Shall I go on?"
+        )
+        await claude.event("Stop", "two", last_assistant_message=repeated)
+        kept = await said(bench, "two")
+        assert [text.split() for _, text in kept] == [
+            ["Look:", "Which", "port", "was", "it?"],
+            ["Shall", "I", "go", "on?"],
+        ]
+
+
+async def test_other_projects_and_users_see_nothing_of_it(bench: Workbench) -> None:
+    async with serving(bench.resources):
+        await bench.install(host=HostName.CLAUDE_CODE, prompts=True)
+        claude = Claude(bench)
+        await claude.event("UserPromptSubmit", "one", prompt="We deploy atlas with kamal, never by hand.")
+        other = bench.project.parent / "borealis"
+        (other / ".git").mkdir(parents=True)
+        assert await claude.event("SessionStart", "three", cwd=str(other)) is None
+        # Asked for, it is found from anywhere: a project is preferred, and no wall.
+        await claude.event("UserPromptSubmit", "three", cwd=str(other), prompt="Good morning to you all.")
+        found = await claude.event("UserPromptSubmit", "three", cwd=str(other), prompt="How do we deploy atlas?")
+        assert found is not None and "kamal" in found
+        (bench.project / ".recordariignore").write_text("# private\n*\n")
+        await claude.event("UserPromptSubmit", "four", prompt="The launch code is heliotrope.")
+        assert not [one for one in await bench.memory.list_sessions() if one.session_id == "four"]
+
+
+async def test_ignored_files_and_pauses_are_kept_to(bench: Workbench) -> None:
+    async with serving(bench.resources):
+        await bench.install(host=HostName.CLAUDE_CODE)
+        claude = Claude(bench)
+        (bench.project / ".recordariignore").write_text("secrets/\n*.pem\n")
+        shell = {"tool_name": "Bash", "tool_response": {"stdout": "a very private thing"}}
+        await claude.event("PostToolUse", "one", **shell, tool_input={"command": "cat secrets/plan.txt"})
+        for name in ("secrets/plan.txt", "keys/site.pem", "readme.md"):
+            edit = {"tool_name": "Write", "tool_input": {"file_path": name}}
+            await claude.event("PostToolUse", "one", **edit, tool_response={})
+        install.set_paused(bench.resources.settings, paused=True)
+        assert await claude.event("UserPromptSubmit", "one", prompt="This stays between us.") is None
+        assert install.status(bench.resources.settings).paused
+        install.set_paused(bench.resources.settings, paused=False)
+        await claude.event("Stop", "one", last_assistant_message="Done.")
+        assert await said(bench, "one") == [("assistant", "Done."), ("files", "Changed files: readme.md")]
+
+
+async def test_without_a_server_nothing_breaks_and_nothing_is_lost(bench: Workbench) -> None:
+    await bench.install(host=HostName.CLAUDE_CODE)
+    claude = Claude(bench)
+    assert await claude.event("SessionStart", "one") is None
+    await claude.event(
+        "UserPromptSubmit", "one", prompt="The canary build goes out on Thursdays. key: AKIA" + "Q7W3" * 4
+    )
+    await claude.event("Stop", "one", last_assistant_message="Noted.")
+    status = install.status(bench.resources.settings)
+    assert status.waiting == 2 and status.hosts[0].failed == 3 and "not running" in status.server
+    waiting = "".join(file.read_text() for file in (Path(status.folder) / "waiting").iterdir())
+    assert "canary" in waiting and "AKIA" not in waiting, "secrets are masked before they are on the disk"
+    async with serving(bench.resources):
+        context = await claude.event("UserPromptSubmit", "two", prompt="Good morning")
+        assert [who for who, _ in await said(bench, "one")] == ["user", "assistant"]
+        assert context is not None and "Thursdays" in context, "the first prompt brings what the start could not"
+        assert install.status(bench.resources.settings).waiting == 0
+        await claude.event("Stop", "two", last_assistant_message="")
+    assert await claude.event("PostToolUse", "two", tool_name=["odd"], tool_input="odd", tool_response=7) is None
+
+
+async def test_each_host_is_answered_in_its_own_form(bench: Workbench) -> None:
+    async with serving(bench.resources):
+        for host, file, event, name in (
+            (HostName.CODEX, ".codex/hooks.json", "SessionStart", "session_id"),
+            (HostName.GEMINI_CLI, ".gemini/settings.json", "SessionStart", "session_id"),
+            (HostName.CURSOR, ".cursor/hooks.json", "sessionStart", "conversation_id"),
+        ):
+            await bench.install(host=host)
+            hooks = json.loads((bench.home / file).read_text())["hooks"]
+            lines = {event: (groups[-1].get("hooks") or groups)[0]["command"] for event, groups in hooks.items()}
+            prompt = next(
+                event for event in ("UserPromptSubmit", "BeforeAgent", "beforeSubmitPrompt") if event in lines
+            )
+            await bench.call(lines[prompt], **{name: f"{host} 1"}, prompt=f"The linter of {host} is called ruff.")
+            answer = await bench.call(lines[event], **{name: f"{host} 2"}, hook_event_name=event)
+            shown = (
+                answer["additional_context"]
+                if host is HostName.CURSOR
+                else answer["hookSpecificOutput"]["additionalContext"]
+            )
+            assert f"The linter of {host} is called ruff." in shown

@@ -1,0 +1,207 @@
+"""The real programs, against an imitation of their models: `make test-hosts` installs and runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from tests import folders
+from tests.hosts.models import Model, imitation
+from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
+from tests.ports import free_port
+
+from recordari.hosts.rules import jsonc
+from recordari.hosts.rules.hosts import HOOK_SECONDS
+
+PROGRAMS = os.environ.get("RECORDARI_TEST_HOSTS", "")
+pytestmark = pytest.mark.skipif(not PROGRAMS, reason="run it with `make test-hosts`")
+
+FACT = "Remember that the staging database of this project listens on port 6433."
+QUESTION = "Which port does the staging database listen on?"
+
+
+class Machine:
+    """A person's machine: a home, a project, Recordari, and a model that is not in any cloud."""
+
+    def __init__(self, folder: Path, model: Model) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        self.project = folder / "atlas"
+        self.model = model
+        self.port = free_port()
+        self.environment = {
+            "PATH": f"{PROGRAMS}/node_modules/.bin:{os.environ['PATH']}",
+            "HOME": str(self.home),
+            "TMPDIR": tempfile.gettempdir(),
+            "LANG": "C.UTF-8",
+            **PATIENT_ENVIRONMENT,
+            "RECORDARI_HOME": str(folder / "recordari"),
+            "RECORDARI_PORT": str(self.port),
+            "RECORDARI_EMBEDDING_PROVIDER": "none",
+            "NO_PROXY": "127.0.0.1",
+            "no_proxy": "127.0.0.1",
+        }
+        for made in (self.home, self.project / ".git"):
+            made.mkdir(parents=True)
+
+    def recordari(self, *arguments: str) -> Any:
+        result = self.run(sys.executable, "-m", "recordari", *arguments, "--json")
+        return json.loads(result)
+
+    def run(self, *command: str, **environment: str) -> str:
+        """Run a program in the project; it must end well."""
+        result = subprocess.run(
+            command,
+            cwd=self.project,
+            env={**self.environment, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE * 2,
+        )
+        assert result.returncode == 0, f"{command[0]} ended with {result.returncode}: {result.stdout}\n{result.stderr}"
+        return result.stdout
+
+    def write(self, name: str, text: str) -> None:
+        file = self.home / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def until_served(self) -> None:
+        """Wait until the server that a hook started answers."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            try:
+                if httpx2.get(f"http://127.0.0.1:{self.port}/readyz").status_code == 200:
+                    return
+            except httpx2.TransportError:
+                time.sleep(0.2)
+        log = self.folder / "recordari" / "hosts" / "server.log"
+        raise AssertionError(f"no server: {log.read_text() if log.exists() else 'no hook has started one'}")
+
+    def kill_server(self) -> None:
+        pid = int((self.folder / "recordari" / "hosts" / "server.pid").read_text())
+        os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)):
+                    return
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    folder = Path(tempfile.mkdtemp(prefix="recordari-hosts-", dir=folders.place()))
+    folder.chmod(0o755)
+    with imitation() as model:
+        made = Machine(folder, model)
+        yield made
+        for host in made.recordari("status")["hosts"]:
+            made.recordari("uninstall", host["host"])
+        made.recordari("db", "stop") if (folder / "recordari").exists() else None
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_host(machine: Machine, host: str, ask: Callable[[str], str], files: dict[str, str]) -> None:
+    """What is said in one session is in the next; a server that dies harms nothing; the settings come back."""
+    for name, text in files.items():
+        machine.write(name, text)
+    machine.recordari("install", host)
+    settings = machine.folder / "recordari" / "hosts" / f"{host}.json"
+    patient = {**json.loads(settings.read_text()), "seconds": HOOK_SECONDS - 1}
+    settings.write_text(json.dumps(patient))  # a starved machine is no failure
+    ask(FACT)  # its hooks start the server
+    machine.until_served()
+    assert "noted" in ask(QUESTION)
+    asked = machine.model.last(QUESTION)
+    assert "6433" in asked.text, "the next session knows it"
+    status = machine.recordari("status")
+    assert status["waiting"] == 0 and status["hosts"][0]["calls"] >= 4, status
+    machine.kill_server()
+    assert "noted" in ask("Does anything harm you?"), "the host goes on without us"
+    machine.recordari("uninstall", host)
+    for name, text in files.items():
+        now = (machine.home / name).read_text()
+        assert "recordari" not in now
+        if name.endswith("json") and now != text:  # the host itself has written to it
+            assert jsonc.read(text).items() <= jsonc.read(now).items()
+        elif not name.endswith("json"):
+            assert now.startswith(text)
+    print(json.dumps(status["hosts"], indent=1))
+
+
+def test_claude_code(machine: Machine) -> None:
+    environment = {
+        "ANTHROPIC_BASE_URL": machine.model.url,
+        "ANTHROPIC_API_KEY": "sk-ant-local",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
+
+    def ask(prompt: str) -> str:
+        return machine.run("claude", "-p", prompt, **environment)
+
+    files = {".claude/settings.json": '{\n  "model": "sonnet", "env": {}\n}\n', ".claude.json": '{"numStartups": 2}'}
+    check_host(machine, "claude-code", ask, files)
+
+
+def test_codex(machine: Machine) -> None:
+    provider = (
+        '# mine\nmodel = "gpt-5"\nmodel_provider = "local"\n\n[model_providers.local]\nname = "local"\n'
+        f'base_url = "{machine.model.url}/v1"\nwire_api = "responses"\nenv_key = "LOCAL_KEY"\n'
+    )
+
+    def ask(prompt: str) -> str:
+        return machine.run("codex", "exec", "--dangerously-bypass-hook-trust", prompt, LOCAL_KEY="x")
+
+    machine.run("git", "init", "-q", ".")
+    check_host(machine, "codex", ask, {".codex/config.toml": provider})
+
+
+def test_gemini_cli(machine: Machine) -> None:
+    environment = {
+        "GEMINI_API_KEY": "local",
+        "GOOGLE_GEMINI_BASE_URL": machine.model.url,
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+    }
+    own = (
+        "{\n  // mine\n"
+        + json.dumps({"security": {"auth": {"selectedType": "gemini-api-key"}}, "general": {}})[1:]
+        + "\n"
+    )
+
+    def ask(prompt: str) -> str:
+        return machine.run("gemini", "-p", prompt, **environment)
+
+    check_host(machine, "gemini-cli", ask, {".gemini/settings.json": own})
+
+
+def test_opencode(machine: Machine) -> None:
+    options = {"baseURL": f"{machine.model.url}/v1", "apiKey": "local"}
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": "local",
+        "options": options,
+        "models": {"small": {"name": "small"}},
+    }
+    own = json.dumps(
+        {"provider": {"local": provider}, "model": "local/small", "autoupdate": False, "share": "disabled"}
+    )
+
+    def ask(prompt: str) -> str:
+        return machine.run("opencode", "run", "--model", "local/small", prompt)
+
+    check_host(machine, "opencode", ask, {".config/opencode/opencode.json": own})
