@@ -27,7 +27,7 @@ from recordari.models.base import fail_open
 from recordari.recall import storage
 from recordari.recall.accesses import RecallTimes, note_use
 from recordari.recall.process_cache import MOST_ITEMS, SnapshotCache
-from recordari.recall.request import Arm, Passage, RecallAnswer, RecallRequest, check_request
+from recordari.recall.request import AGENT_TOP_K, Arm, Passage, RecallAnswer, RecallRequest, check_request
 from recordari.recall.results import (
     TRACED,
     SearchResult,
@@ -418,7 +418,7 @@ class _Recall:
             source_id=request.source_id,
             exact_below=exact_below(view.items, indexed_from=self.resources.settings.vector_index_from),
             separate_facts=self._has_repetitions(view),
-            depths=depths_of(request.arms, many=asked_by(request.query).many),
+            depths=depths_of(request.arms, many=request.top_k > AGENT_TOP_K),
         )
 
     def _has_repetitions(self, view: TenantView) -> bool:

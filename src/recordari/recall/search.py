@@ -104,7 +104,7 @@ def weights_of(arms: frozenset[Arm], *, documents: bool = False) -> Weights:
 
 @lru_cache(maxsize=128)
 def depths_of(arms: frozenset[Arm], *, many: bool = False) -> Depths:
-    """How many candidates each arm brings; twice as many where the question asks for a list or a count."""
+    """How many candidates each arm brings; twice as many for a long answer."""
     times = 2 if many else 1
     return Depths(**{arm: times * getattr(FULL_DEPTHS, arm) if Arm(arm) in arms else 0 for arm in ARMS})
 
