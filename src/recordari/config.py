@@ -185,10 +185,11 @@ class Settings(BaseSettings):
     llm_url: str | None = Field(default=None, description="Address of the language model; unset: the provider's own.")
     llm_api_key: SecretStr | None = Field(default=None, description="Key for that address.")
     llm_timeout: float = Field(default=20.0, gt=0, description="Seconds to wait for the language model.")
-    llm_tasks: list[Literal["facts", "summaries", "steps", "sql"]] = Field(
+    llm_tasks: list[Literal["facts", "summaries", "steps", "sql", "answers"]] = Field(
         default=["facts", "summaries", "sql"],
         description="What the language model does: `facts` takes facts from messages and judges contradictions, "
-        "`summaries` of sessions and profiles, `sql` for databases, `steps` of a context's question (which waits for it).",
+        "`summaries` of sessions and profiles, `sql` for databases, `steps` of a context's question and "
+        "`answers` to `ask` (which wait for it).",
     )
     judge_candidates: int = Field(
         default=5, ge=0, le=20, description="Facts that each new one is compared with; 0 switches the judge off."

@@ -131,7 +131,7 @@ def test_wrong_use_says_what_is_right(command: Cli) -> None:
     assert "--user" in command.run("remember", "of nobody", code=1)[1]
     assert "--session" in command.run("remember", "said nowhere", "--kind", "chat_message", code=1)[1]
     assert "name --user" in command.run("recall", "anything")[1]
-    assert "between 1 and 20" in command.run("recall", "anything", "--top-k", "21", code=1)[1]
+    assert "between 1 and 50" in command.run("recall", "anything", "--top-k", "51", code=1)[1]
     assert "time zone" in command.run("recall", "x", "--since", "2026-05-02T14:23:01", code=1)[1]
     assert "ISO 8601" in command.run("recall", "x", "--since", "yesterday", code=2)[1]
     assert "tenant create" in command.run("recall", "x", "--tenant", "nobody", code=1)[1]
