@@ -232,7 +232,7 @@ def _example(rule: dict[str, Any]) -> Any:
     if "enum" in rule:
         return rule["enum"][0]
     return {"string": "flash", "number": 1, "integer": 1, "boolean": False, "array": [], "object": {}}.get(
-        rule.get("type")
+        str(rule.get("type"))
     )
 
 

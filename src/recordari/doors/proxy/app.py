@@ -25,7 +25,7 @@ from starlette.routing import Route
 from recordari.client import Client
 from recordari.config import Settings
 from recordari.core.telemetry import get_log
-from recordari.doors.proxy.forms import FORMS, Body, Form, answer_in, first_question, questions
+from recordari.doors.proxy.forms import FORMS, ApiForm, Body, answer_in, first_question, questions
 from recordari.errors import Forbidden, InvalidInput, RecordariError, Unauthenticated
 from recordari.hosts.hook import marks_of, without
 from recordari.kit.commands import read_settings
@@ -60,7 +60,7 @@ class Conversation:
 class Asked:
     """A request that memory takes part in."""
 
-    form: Form
+    form: ApiForm
     body: Body
     memory: Client
     conversation: Conversation
@@ -130,7 +130,7 @@ class Proxy:
         return key, secret.get_secret_value() if secret is not None else None
 
     async def _with_memory(
-        self, request: Request, key: str | None, form: Form | None, content: bytes
+        self, request: Request, key: str | None, form: ApiForm | None, content: bytes
     ) -> tuple[Asked | None, str]:
         """The request with its context, and a word for the header; the request itself where memory has no part in it."""
         if key is None:
@@ -171,7 +171,7 @@ class Proxy:
         self._callers.move_to_end(name)
         return name, self._callers[name]
 
-    async def _shown(self, request: Request, name: str, caller: Client, form: Form, content: bytes) -> Asked:
+    async def _shown(self, request: Request, name: str, caller: Client, form: ApiForm, content: bytes) -> Asked:
         try:
             body = json.loads(content)
         except ValueError:
@@ -185,7 +185,7 @@ class Proxy:
             body = form.shown(body, conversation.context)
         return Asked(form=form, body=body, memory=memory, conversation=conversation)
 
-    async def _conversation(self, memory: Client, name: tuple[str, str], form: Form, body: Body) -> Conversation:
+    async def _conversation(self, memory: Client, name: tuple[str, str], form: ApiForm, body: Body) -> Conversation:
         """What this conversation is shown: what it was shown before, unless it is new or has been cut."""
         length = len(form.said(body))
         known = self._conversations.get(name)

@@ -12,7 +12,7 @@ _SYSTEM = frozenset({"system", "developer"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class ApiForm:
     """One API."""
 
     said: Callable[[Body], list[Body]]
@@ -65,20 +65,20 @@ def _delta(event: Body, kind: str) -> str:
     return text_of(delta if isinstance(delta, str) else (delta or {}).get("text"))
 
 
-FORMS: Mapping[str, Form] = {
-    "/v1/chat/completions": Form(
+FORMS: Mapping[str, ApiForm] = {
+    "/v1/chat/completions": ApiForm(
         said=lambda body: _objects(body.get("messages")),
         shown=_chat_shown,
         whole=lambda answer: _chat_text(answer, "message"),
         part=lambda event: _chat_text(event, "delta"),
     ),
-    "/v1/responses": Form(
+    "/v1/responses": ApiForm(
         said=_responses_said,
         shown=_responses_shown,
         whole=_responses_whole,
         part=lambda event: _delta(event, "response.output_text.delta"),
     ),
-    "/v1/messages": Form(
+    "/v1/messages": ApiForm(
         said=lambda body: _objects(body.get("messages")),
         shown=_messages_shown,
         whole=lambda answer: text_of(answer.get("content")),
@@ -87,7 +87,7 @@ FORMS: Mapping[str, Form] = {
 }
 
 
-def questions(form: Form, body: Body) -> list[str]:
+def questions(form: ApiForm, body: Body) -> list[str]:
     """What the user says in this request: the user's messages at its end. A tool's result alone says nothing."""
     texts: list[str] = []
     for message in reversed(form.said(body)):
@@ -97,12 +97,12 @@ def questions(form: Form, body: Body) -> list[str]:
     return [text for text in reversed(texts) if text.strip()]
 
 
-def first_question(form: Form, body: Body) -> str:
+def first_question(form: ApiForm, body: Body) -> str:
     """What a conversation began with: it stays the same while the conversation grows."""
     return next((text_of(one.get("content")) for one in form.said(body) if _role(one) == "user"), "")
 
 
-def answer_in(form: Form, content: bytes, *, streams: bool) -> str:
+def answer_in(form: ApiForm, content: bytes, *, streams: bool) -> str:
     """The text of an answer, whole or as a stream of events; empty where there is none."""
     if not streams:
         answer = _read(content)
