@@ -185,30 +185,17 @@ class Settings(BaseSettings):
     llm_url: str | None = Field(default=None, description="Address of the language model; unset: the provider's own.")
     llm_api_key: SecretStr | None = Field(default=None, description="Key for that address.")
     llm_timeout: float = Field(default=20.0, gt=0, description="Seconds to wait for the language model.")
-    llm_tasks: list[Literal["facts", "summaries", "steps", "sql"]] = Field(
+    llm_tasks: list[Literal["facts", "summaries", "steps", "sql", "answers"]] = Field(
         default=["facts", "summaries", "sql"],
         description="What the language model does: `facts` takes facts from messages and judges contradictions, "
-        "`summaries` of sessions and profiles, `sql` for databases, `steps` of a context's question (which waits for it).",
+        "`summaries` of sessions and profiles, `sql` for databases, `steps` of a context's question and "
+        "`answers` to `ask` (which wait for it).",
     )
     judge_candidates: int = Field(
         default=5, ge=0, le=20, description="Facts that each new one is compared with; 0 switches the judge off."
     )
     judge_distance: float | None = Field(
         default=None, ge=0, le=1, description="Cosine distance below which facts are compared; unset: by the model."
-    )
-
-    # Proxy in front of models
-    proxy_openai_url: str = Field(
-        default="https://api.openai.com", description="Where `recordari proxy` passes OpenAI's requests on to."
-    )
-    proxy_openai_key: SecretStr | None = Field(
-        default=None, description="Key for that address; unset: each caller's own."
-    )
-    proxy_anthropic_url: str = Field(
-        default="https://api.anthropic.com", description="Where `recordari proxy` passes Anthropic's requests on to."
-    )
-    proxy_anthropic_key: SecretStr | None = Field(
-        default=None, description="Key for that address; unset: each caller's own."
     )
 
     # Recall

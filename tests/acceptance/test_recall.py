@@ -48,7 +48,8 @@ async def test_a_row_is_found_by_keyword_at_once_and_by_meaning_once_embedded(ch
     assert texts(await chat.recall("dog")) == ["The puppy chewed my slippers"]
 
 
-# "top_k: Number of items to return (max 20)." "source_kinds: Filter by source kind. Omit to search all kinds."
+# "top_k: Number of items to return (max 20)." That is the limit of the agent's tool; a program may ask for 50.
+# "source_kinds: Filter by source kind. Omit to search all kinds."
 
 
 async def test_top_k_and_source_kinds_limit_the_answer(chat: Memory) -> None:
@@ -59,8 +60,9 @@ async def test_top_k_and_source_kinds_limit_the_answer(chat: Memory) -> None:
     assert (await chat.recall("order count", top_k=20)).total == 20
     only = await chat.recall("order count", source_kinds=["tool_output"])
     assert [item.source_kind for item in only.items] == [Kind.TOOL_OUTPUT]
-    for wrong in (0, 21, -1):
-        with pytest.raises(InvalidInput, match="between 1 and 20"):
+    assert (await chat.recall("order count", top_k=50)).total == 26
+    for wrong in (0, 51, -1):
+        with pytest.raises(InvalidInput, match="between 1 and 50"):
             await chat.recall("order count", top_k=wrong)
     with pytest.raises(InvalidInput):
         await chat.recall("   ")

@@ -8,7 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.hosts.models import Asked, imitation
+from tests.doors.proxied import proxied
+from tests.hosts.models import imitation
 from tests.hosts.serving import serving, workbench
 from tests.patience import PATIENCE
 from tools.web import CLIENT_SCHEMA, written_for_client
@@ -38,19 +39,16 @@ async def run(*command: str, folder: Path, **environment: str) -> str:
     return out.decode()
 
 
-def answered(asked: Asked) -> str:
-    return "All right, noted."
-
-
 @with_node
 async def test_the_client_and_its_adapters_work_with_a_real_server(resources: Resources, tmp_path: Path) -> None:
     bench = await workbench(resources, tmp_path)
     key = (await bench.memory.acting_as(user=None).create_key("typescript", role="admin")).key
-    with imitation(answered) as model:
-        async with serving(bench.resources):
+    with imitation() as model:
+        async with serving(bench.resources), proxied(bench, model) as proxy:
             url = f"http://127.0.0.1:{bench.resources.settings.port}"
             tests = sorted(str(file) for file in (FOLDER / "test").glob("*.test.mjs"))
             environment = {"RECORDARI_URL": url, "RECORDARI_KEY": key, "MODEL_URL": model.url}
+            environment |= {"PROXY_URL": proxy.url, "PROXY_KEY": proxy.key}
             print(await run("node", "--test", *tests, folder=FOLDER, **environment))
 
 

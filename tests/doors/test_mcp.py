@@ -338,3 +338,34 @@ main()
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "error: MCP needs a further package; install it with `pip install 'recordari[mcp]'`\n"
+
+
+async def test_prompts_and_resources_show_what_is_known(resources: Resources) -> None:
+    async with open_door(resources) as door, connected(door) as client:
+        await called(client, "remember_fact", content="Ana sails a boat named Halcyon.")
+        names = {one.name for one in (await client.list_prompts()).prompts}
+        assert names == {"what_do_you_know", "remember_this"}
+        shown = await client.get_prompt("what_do_you_know", {"about": "the boat Halcyon"})
+        text = shown.messages[0].content.text  # type: ignore[union-attr]
+        assert text.startswith("What do you know about the boat Halcyon?") and "Ana sails a boat" in text
+        assert "[begin memory" in text, "what is known is data"
+        kept = await client.get_prompt("remember_this")
+        assert "remember_fact" in kept.messages[0].content.text  # type: ignore[union-attr]
+        with pytest.raises(MCPError, match="no such prompt"):
+            await client.get_prompt("none")
+        profile = (await client.read_resource("recordari://profile")).contents[0]
+        assert "Halcyon" in json.loads(profile.text)["content"]  # type: ignore[union-attr]
+
+
+async def test_a_connector_learns_which_issuer_opens_the_server(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        path = "/.well-known/oauth-protected-resource"
+        assert (await door.request("GET", path, key=None)).status_code in {401, 404}, "there is none without an issuer"
+    issuer = {"jwt_jwks_url": "http://127.0.0.1:9/jwks", "jwt_issuer": "https://login.example.com"}
+    async with open_door(resources, **issuer) as door:
+        for place, resource in ((path, "/mcp"), (f"{path}/mcp", "/mcp"), (f"{path}/mcp/agent", "/mcp/agent")):
+            answer = await door.request("GET", place, key=None)
+            assert answer.status_code == 200
+            assert answer.json()["resource"] == f"http://127.0.0.1{resource}"
+            assert answer.json()["authorization_servers"] == ["https://login.example.com"]
+        assert (await door.request("GET", f"{path}/other", key=None)).status_code == 404

@@ -2,87 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-import uvicorn
-from anthropic import AsyncAnthropic
-from openai import AsyncOpenAI
-from pydantic import SecretStr
+from tests.doors.proxied import proxied
 from tests.hosts.models import FORMS as IMITATED
-from tests.hosts.models import Model, imitation
-from tests.hosts.serving import Workbench, serving, workbench
+from tests.hosts.models import imitation
+from tests.hosts.serving import serving, workbench
 from tests.patience import PATIENCE, until
-from tests.ports import free_port
 
-from recordari.app import Memory
-from recordari.doors.proxy.app import Proxy
 from recordari.doors.proxy.forms import FORMS, answer_in, questions
 from recordari.kit.resources import Resources
 
 NOTED = "All right, noted."
-
-
-class Setup:
-    """A proxy with its model and its memory."""
-
-    def __init__(self, bench: Workbench, model: Model, url: str, key: str) -> None:
-        self.bench, self.model, self.url, self.key = bench, model, url, key
-        self.clients: list[AsyncOpenAI | AsyncAnthropic] = []
-
-    def openai(self, session: str) -> AsyncOpenAI:
-        headers = {"Recordari-Session": session}
-        made = AsyncOpenAI(base_url=f"{self.url}/v1", api_key=self.key, default_headers=headers, max_retries=0)
-        self.clients.append(made)
-        return made
-
-    def anthropic(self, session: str) -> AsyncAnthropic:
-        headers = {"Recordari-Session": session}
-        made = AsyncAnthropic(base_url=self.url, api_key=self.key, default_headers=headers, max_retries=0)
-        self.clients.append(made)
-        return made
-
-    async def kept(self, session: str, number: int) -> list[tuple[str, str]]:
-        """What was kept of a session, once it is so many messages."""
-        memory: Memory = self.bench.memory
-
-        async def there() -> bool:
-            sessions = [one for one in await memory.list_sessions() if one.session_id == session]
-            return bool(sessions) and sessions[0].messages >= number
-
-        await until(there)
-        return [(str(one.role), one.content) for one in await memory.list_messages(session)]
-
-
-@asynccontextmanager
-async def proxied(bench: Workbench, model: Model) -> AsyncIterator[Setup]:
-    port, settings = free_port(), bench.resources.settings
-    upstream = {f"proxy_{vendor}_url": model.url for vendor in ("openai", "anthropic")}
-    secrets = {f"proxy_{vendor}_key": SecretStr("operators-key") for vendor in ("openai", "anthropic")}
-    changed = settings.model_copy(update={**upstream, **secrets})
-    made = Proxy(changed, f"http://127.0.0.1:{settings.port}", seconds=PATIENCE)
-    server = uvicorn.Server(uvicorn.Config(made.app(), port=port, log_config=None, access_log=False, ws="none"))
-    task = asyncio.create_task(server.serve())
-
-    async def started() -> bool:
-        return server.started
-
-    await until(started)
-    key = (await bench.memory.acting_as(user=None).create_key("proxy", user_id="ana")).key
-    setup = Setup(bench, model, f"http://127.0.0.1:{port}", key)
-    try:
-        yield setup
-    finally:
-        for client in setup.clients:
-            await client.close()
-        server.should_exit = True
-        await asyncio.wait_for(task, PATIENCE)
 
 
 async def test_both_vendors_sdks_are_served_with_memory_streamed_or_not(resources: Resources, tmp_path: Path) -> None:
@@ -169,8 +104,8 @@ async def test_without_memory_it_passes_on_and_says_so(resources: Resources, tmp
     with imitation() as model:
         async with httpx2.AsyncClient(timeout=PATIENCE) as http, proxied(bench, model) as setup:
 
-            async def post(**headers: str) -> httpx2.Response:
-                return await http.post(f"{setup.url}/v1/messages", json=body, headers=headers)
+            async def post(said: Any = body, **headers: str) -> httpx2.Response:
+                return await http.post(f"{setup.url}/v1/messages", json=said, headers=headers)
 
             own = await post(**{"x-api-key": "my-own", "Recordari-Key": setup.key})
             assert own.status_code == 200 and own.headers["recordari-memory"] == "away"
@@ -182,7 +117,8 @@ async def test_without_memory_it_passes_on_and_says_so(resources: Resources, tmp
                 assert (await post(**{"x-api-key": setup.key})).headers["recordari-memory"] == "used"
                 assert (await post(**{"x-api-key": "rcd_wrong"})).status_code == 401
                 assert (await post()).status_code == 401
-            passed = await post(**{"x-api-key": setup.key})
+            other = {**body, "messages": [{"role": "user", "content": "Good evening"}]}
+            passed = await post(other, **{"x-api-key": setup.key})
             assert passed.status_code == 200 and passed.headers["recordari-memory"] == "away"
             assert passed.json()["content"][0]["text"] == NOTED
 

@@ -12,15 +12,16 @@ import re
 import socket
 import sys
 import time
-from typing import Any
 
-KEPT_FOR_LATER = 500  # requests that wait at most
-SENT_AT_ONCE = 50
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the module `typing` takes as long to import as all others
+    from typing import Any
+
+KEPT_FOR_LATER, SENT_AT_ONCE = 500, 50  # requests that wait at most, and that one call sends
 STARTING_SECONDS = 30.0  # in which nobody else starts a server
 LONGEST_TEXT = 12_000  # characters of an answer or a tool's result
-LONGEST_LOG = 256 * 1024
+LONGEST_LOG, OLDEST_STATE = 256 * 1024, 30 * 86_400.0  # bytes, seconds
 SHORTEST_ECHO = 20  # letters; shorter sentences are nobody's
-OLDEST_STATE = 30 * 86_400.0
 
 _BLOCK = re.compile(r"\[begin memory (\w+)[^\]\n]*\].*?(?:\[end memory \1\]|\Z)", re.DOTALL)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -23,7 +24,7 @@ from recordari.transfer import export as export_verbs
 from recordari.transfer import import_export
 from recordari.transfer.export import FORMAT
 from recordari.transfer.import_export import Imported
-from recordari.transfer.rules import ForeignSource
+from recordari.transfer.rules import READERS, ForeignOwner, ForeignSource
 
 MAX_HEADER = 10_000
 
@@ -38,16 +39,19 @@ def import_file(
     user: User = None,
     agent: Agent = None,
     session: Session = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Of --from: only say what would be imported.")] = False,
 ) -> Answer:
     """Import a history: one item per line, in the form of `POST /v1/items`, each with its `source_ref`.
 
     You can stop it at any point and start it again: items that exist already are skipped. A file that
-    `recordari export` wrote is recognised by its first line. With --from the file is an answer of the other product's API;
-    each reason for leaving out memories is printed with a count.
+    `recordari export` wrote is recognised by its first line. With --from the file is an answer of the other product's API, its
+    data export, or a transcript (a folder has many); each reason for leaving out memories is printed with a count.
     """
     owner = {"user": user, "agent": agent, "session": session}
     if source is not None:
-        document = _read_json(file)
+        document = _read_lines(file) if source.is_lines else _read_json(file)
+        if dry_run:
+            return _planned(source, document, ForeignOwner(user_id=user, agent_id=agent, session_id=session))
         result, waiting = ask_and_embed(
             lambda caller, progress: import_export.import_foreign(*caller, source, document, progress=progress),
             "memories",
@@ -75,6 +79,33 @@ def import_file(
         f"{counted(summary.read, 'item')} read, {summary.new} new, {summary.existing} here already",
         left_to_worker(waiting),
     )
+
+
+def _planned(source: ForeignSource, document: Any, owner: ForeignOwner) -> Answer:
+    memories = list(READERS[source](document, owner))
+    items = [one for one in memories if one.item is not None]
+    moments = sorted(one.item.event_time for one in items if one.item is not None and one.item.event_time is not None)
+    reasons = Counter(one.left_out for one in memories if one.left_out is not None)
+    sessions = len({one.session_id for one in items if one.session_id is not None})
+    data = {"read": len(memories), "importable": len(items), "sessions": sessions, "skipped": dict(reasons)}
+    times = f", from {moments[0]:%Y-%m-%d} to {moments[-1]:%Y-%m-%d}" if moments else ""
+    return Answer(
+        data,
+        f"{counted(len(items), 'memory', 'memories')} of {counted(sessions, 'session')} would be imported{times}; nothing was",
+        *(f"{number} would be left out: {reason}" for reason, number in reasons.items()),
+    )
+
+
+def _read_lines(file: Path) -> list[Any]:
+    """The objects of JSON Lines, of a file or of all such files in a folder; a line that was cut short is left out."""
+    files = sorted(file.rglob("*.jsonl")) if file.is_dir() else [file]
+    lines: list[Any] = []
+    for each in files:
+        with _open(each) as (opened, _):
+            for line in opened:
+                with suppress(ValueError):
+                    lines.append(json.loads(line))
+    return lines
 
 
 def _read_json(file: Path) -> Any:

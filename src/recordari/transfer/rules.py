@@ -1,4 +1,4 @@
-"""Reads exports of other products (mem0, Zep) as items, and evaluates mem0's filters.
+"""Reads exports of other products and transcripts of coding agents as items, and evaluates mem0's filters.
 
 A reader takes the answer of the product's own API, saved as JSON, and yields for every memory either an item with its owner
 or the reason why it is left out. The product's own id becomes the item's reference, so that a second import finds the same
@@ -16,7 +16,7 @@ from itertools import product
 from typing import Any
 
 from recordari.core.identity import Scope
-from recordari.core.items import MAX_LABEL, Kind, NewItem
+from recordari.core.items import MAX_LABEL, PROJECT, Kind, NewItem
 from recordari.errors import InvalidInput
 from recordari.sessions.rules.window import TRUST, role_named
 
@@ -31,6 +31,15 @@ NOT_AN_OBJECT = "it is not a JSON object"
 class ForeignSource(StrEnum):
     MEM0 = "mem0"
     ZEP = "zep"
+    CHATGPT = "chatgpt"
+    CLAUDE = "claude"
+    CLAUDE_CODE = "claude-code"
+    CODEX = "codex"
+
+    @property
+    def is_lines(self) -> bool:
+        """Whether its files are JSON Lines."""
+        return self in {ForeignSource.CLAUDE_CODE, ForeignSource.CODEX}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,9 +179,128 @@ def _zep_message(message: Mapping[str, Any], owner: ForeignOwner) -> Foreign:
     return Foreign(item=item, user_id=owner.user_id, agent_id=owner.agent_id, session_id=owner.session_id)
 
 
+def read_chatgpt(document: Any, owner: ForeignOwner) -> Iterator[Foreign]:
+    """Read `conversations.json` of ChatGPT's data export: of each conversation the branch that was shown last."""
+    for conversation in _conversations(document, "mapping", "ChatGPT"):
+        nodes = conversation["mapping"]
+        branch: list[Mapping[str, Any]] = []
+        node = nodes.get(conversation.get("current_node"))
+        while node is not None and len(branch) <= len(nodes):
+            branch.append(node.get("message") or {})
+            node = nodes.get(node.get("parent"))
+        session = _id(conversation.get("conversation_id") or conversation.get("id"))
+        for message in reversed(branch):
+            role = (message.get("author") or {}).get("role")
+            parts = (message.get("content") or {}).get("parts") or []
+            text = "\n".join(part for part in parts if isinstance(part, str))
+            if role in {"user", "assistant"} and text.strip():
+                yield _said("chatgpt", owner, session, message.get("id"), role, text, message.get("create_time"))
+
+
+def read_claude(document: Any, owner: ForeignOwner) -> Iterator[Foreign]:
+    """Read `conversations.json` of Claude's data export."""
+    for conversation in _conversations(document, "chat_messages", "Claude"):
+        session = _id(conversation.get("uuid"))
+        for message in _list(conversation, "chat_messages"):
+            role = "user" if message.get("sender") == "human" else "assistant"
+            text = message.get("text") or _text_parts(message.get("content"))
+            yield _said("claude", owner, session, message.get("uuid"), role, text, message.get("created_at"))
+
+
+def read_claude_code(document: Any, owner: ForeignOwner) -> Iterator[Foreign]:
+    """Read transcripts of Claude Code: what you and the model said; not the results of tools, nor its own notes."""
+    for line in _lines_of(document, "Claude Code"):
+        message = line.get("message")
+        if line.get("type") not in {"user", "assistant"} or line.get("isMeta") or line.get("isSidechain"):
+            continue
+        text = _text_parts(message.get("content")) if isinstance(message, Mapping) else ""
+        if text.strip() and not text.lstrip().startswith("<"):
+            session, moment = _id(line.get("sessionId")), line.get("timestamp")
+            yield _said("claude-code", owner, session, line.get("uuid"), line["type"], text, moment, line.get("cwd"))
+
+
+def read_codex(document: Any, owner: ForeignOwner) -> Iterator[Foreign]:
+    """Read transcripts of Codex: what you and the model said; not the results of tools, nor its own notes."""
+    session: str | None = None
+    folder: Any = None
+    for number, line in enumerate(_lines_of(document, "Codex")):
+        payload = line.get("payload")
+        if not isinstance(payload, Mapping):
+            continue
+        if line.get("type") == "session_meta":
+            session, folder = _id(payload.get("id")), payload.get("cwd")
+        elif line.get("type") == "response_item" and payload.get("type") == "message":
+            role, text = payload.get("role"), _text_parts(payload.get("content"))
+            if role in {"user", "assistant"} and text.strip() and not text.lstrip().startswith("<"):
+                name = f"{session}:{line.get('timestamp') or number}:{role}"
+                yield _said("codex", owner, session, name, role, text, line.get("timestamp"), folder)
+
+
+def _said(
+    product: str,
+    owner: ForeignOwner,
+    session: str | None,
+    message_id: Any,
+    role: str,
+    text: str,
+    moment: Any,
+    folder: Any = None,
+) -> Foreign:
+    """One message of a conversation, in the project that its folder names."""
+    if session is None or not message_id:
+        return Foreign(left_out=NO_ID)
+    if not text.strip():
+        return Foreign(left_out=NO_TEXT)
+    try:
+        event_time = _time(moment)
+    except ValueError:
+        return Foreign(left_out="a time in it cannot be read")
+    project = str(folder).rstrip("/\\").replace("\\", "/").rpartition("/")[2] if folder else ""
+    item = NewItem(
+        content=text,
+        kind=Kind.CHAT_MESSAGE,
+        scope=Scope.USER if owner.user_id is not None else Scope.SESSION,
+        source_ref=f"{product}:{message_id}",
+        speaker=role,
+        event_time=event_time,
+        session_id=session,
+        trust=TRUST[role_named(role)],
+        metadata={PROJECT: project} if project else {},
+    )
+    return Foreign(item=item, user_id=owner.user_id, agent_id=owner.agent_id, session_id=session)
+
+
+def _conversations(document: Any, member: str, product: str) -> Iterator[Mapping[str, Any]]:
+    conversations = document if isinstance(document, list) else []
+    found = [one for one in conversations if isinstance(one, Mapping) and one.get(member)]
+    if (conversations and not found) or not isinstance(document, list):
+        raise InvalidInput(f"this is no `conversations.json` of {product}: a list of conversations with `{member}`")
+    yield from found
+
+
+def _lines_of(document: Any, product: str) -> Iterator[Mapping[str, Any]]:
+    if not isinstance(document, list) or not any(isinstance(line, Mapping) and line.get("type") for line in document):
+        raise InvalidInput(f"this is no transcript of {product}: lines of JSON, each with a `type`")
+    yield from (line for line in document if isinstance(line, Mapping))
+
+
+def _text_parts(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    kinds = {"text", "input_text", "output_text"}
+    return "\n".join(
+        str(one.get("text") or "") for one in parts if isinstance(one, Mapping) and one.get("type") in kinds
+    )
+
+
 READERS: dict[ForeignSource, Callable[[Any, ForeignOwner], Iterator[Foreign]]] = {
     ForeignSource.MEM0: read_mem0,
     ForeignSource.ZEP: read_zep,
+    ForeignSource.CHATGPT: read_chatgpt,
+    ForeignSource.CLAUDE: read_claude,
+    ForeignSource.CLAUDE_CODE: read_claude_code,
+    ForeignSource.CODEX: read_codex,
 }
 
 

@@ -40,6 +40,7 @@ COMMANDS = {
     "resume": ("hosts.cli:resume", "Let the hooks go on."),
     "remember": ("recall.cli:remember", "Remember something."),
     "recall": ("recall.cli:recall", "Search memory."),
+    "ask": ("recall.cli:ask_memory", "Answer a question from memory."),
     "context": ("context.cli:context", "Print the context that an agent would get for a question."),
     "read-tool-output": ("recall.cli:read_tool_output", "Print the whole text behind a preview."),
     "facts": ("facts.cli:facts_commands", "List, correct, end, restore and pin facts."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -17,15 +17,18 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from pydantic_core import to_json
 from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Role
-from recordari.core.items import Item, Kind
+from recordari.core.items import Kind
 from recordari.doors.mcp.profiles import PROFILES, ToolProfile
 from recordari.doors.mcp.tools import code_of, failed
+from recordari.doors.rest.gate import METADATA_PATH
 from recordari.doors.rest.limits import Hosts
 from recordari.errors import Forbidden, NotFound, RecordariError
 from recordari.kit.problems import public_detail
@@ -69,6 +72,14 @@ def create_mcp(memory_of: MemoryOf, profile: ToolProfile) -> Server[Any]:
     ) -> types.ReadResourceResult:
         return await read(memory_of(context), str(request.uri))
 
+    async def list_prompts(_: ServerRequestContext[Any, Any], __: object) -> types.ListPromptsResult:
+        return PROMPTS
+
+    async def get_prompt(
+        context: ServerRequestContext[Any, Any], request: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
+        return await prompt(memory_of(context), request.name, request.arguments or {})
+
     server: Server[Any] = Server(
         "recordari",
         title="Recordari",
@@ -80,6 +91,8 @@ def create_mcp(memory_of: MemoryOf, profile: ToolProfile) -> Server[Any]:
         on_list_resources=list_resources,
         on_list_resource_templates=list_templates,
         on_read_resource=read_resource,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
     )
     # Otherwise the SDK passes the text of exceptions to any OpenTelemetry set-up that it finds.
     server.middleware.clear()
@@ -150,7 +163,68 @@ def _memory_of_request(context: ServerRequestContext[Any, Any]) -> Memory:
     return memory
 
 
+def metadata_routes(settings: Settings) -> list[Route]:
+    """Where a client learns which issuer's tokens open this server (RFC 9728); none unless it accepts JWTs of one."""
+    issuer = settings.jwt_issuer if settings.jwt_jwks_url is not None else None
+    if issuer is None:
+        return []
+
+    async def metadata(request: Request) -> JSONResponse:
+        path = request.url.path.removeprefix(METADATA_PATH) or PATH
+        return JSONResponse(
+            {
+                "resource": f"{request.url.scheme}://{request.url.netloc}{path}",
+                "resource_name": "Recordari",
+                "authorization_servers": [issuer],
+                "bearer_methods_supported": ["header"],
+            }
+        )
+
+    paths = [METADATA_PATH, *(f"{METADATA_PATH}{door.path}" for door in doors(settings))]
+    return [Route(path, metadata, methods=["GET"], include_in_schema=False) for path in paths]
+
+
+PROMPTS = types.ListPromptsResult(
+    prompts=[
+        types.Prompt(
+            name="what_do_you_know",
+            title="What do you know?",
+            description="What memory knows about the user and their last sessions, or about a project or matter.",
+            arguments=[types.PromptArgument(name="about", description="A project, person or matter.", required=False)],
+        ),
+        types.Prompt(
+            name="remember_this",
+            title="Remember this conversation",
+            description="Asks the model to keep what will matter later.",
+        ),
+    ]
+)
+REMEMBER = (
+    "Look back over this conversation. Keep with remember_fact what will matter in later ones: decisions, preferences, "
+    "names, dates and numbers, one fact per call, each as a full sentence. Leave out secrets and what was only tried."
+)
+
+
+async def prompt(memory: Memory, name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
+    """The messages of a prompt; what memory knows is data in them, in blocks that it cannot close."""
+    about = arguments.get("about", "").strip()
+    try:
+        match name:
+            case "what_do_you_know":
+                context = await memory.get_context(about or None, profile="start")
+                text = f"What do you know about {about or 'me and our last sessions'}?\n\n{context.text}"
+            case "remember_this":
+                text = REMEMBER
+            case _:
+                raise NotFound("there is no such prompt")
+    except RecordariError as error:
+        raise MCPError(code=types.INVALID_PARAMS, message=f"{error.code}: {public_detail(error)}") from error
+    message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+    return types.GetPromptResult(messages=[message])
+
+
 FACTS = "recordari://facts"
+PROFILE = "recordari://profile"
 MEMORY = "recordari://memories/"
 JSON = "application/json"
 NEWEST = 50  # facts in the list
@@ -163,7 +237,14 @@ LISTED = types.ListResourcesResult(
             title="What is known",
             description=f"The newest {NEWEST} facts about the user and the agent.",
             mime_type=JSON,
-        )
+        ),
+        types.Resource(
+            uri=PROFILE,
+            name="profile",
+            title="The profile",
+            description="What is known of the user, or of the agent, in a few hundred tokens.",
+            mime_type=JSON,
+        ),
     ]
 )
 TEMPLATES = types.ListResourceTemplatesResult(
@@ -189,7 +270,9 @@ async def read(memory: Memory, address: str) -> types.ReadResourceResult:
     return types.ReadResourceResult(contents=[contents])
 
 
-async def _read(memory: Memory, address: str) -> Item | tuple[Item, ...]:
+async def _read(memory: Memory, address: str) -> object:
+    if address == PROFILE:
+        return await memory.profile()
     if address == FACTS:
         return (await memory.list_items(kinds=[Kind.FACT], limit=NEWEST)).items
     if address.startswith(MEMORY):
@@ -198,4 +281,4 @@ async def _read(memory: Memory, address: str) -> Item | tuple[Item, ...]:
         except ValueError:
             raise NotFound("there is no such item") from None
         return await memory.get_item(item_id)
-    raise NotFound(f"there is nothing at this address; there are {FACTS} and {MEMORY}{{id}}")
+    raise NotFound(f"there is nothing at this address; there are {FACTS}, {PROFILE} and {MEMORY}{{id}}")

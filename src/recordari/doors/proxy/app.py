@@ -12,18 +12,19 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any
 
 import httpx2
 import typer
 import uvicorn
+from pydantic import SecretStr
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from recordari.client import Client
-from recordari.config import Settings
 from recordari.core.telemetry import get_log
 from recordari.doors.proxy.forms import FORMS, ApiForm, Body, answer_in, first_question, questions
 from recordari.errors import Forbidden, InvalidInput, RecordariError, Unauthenticated
@@ -57,6 +58,14 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Upstream:
+    """Where requests are passed on to, and the operator's key there; None: each caller brings their own."""
+
+    url: str
+    key: SecretStr | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """A request that memory takes part in."""
 
@@ -71,14 +80,15 @@ class Proxy:
 
     def __init__(
         self,
-        settings: Settings,
         memory_url: str,
         *,
+        openai: Upstream,
+        anthropic: Upstream,
         budget: int = 2_000,
         fresh: bool = False,
         seconds: float = CONTEXT_SECONDS,
     ) -> None:
-        self._settings = settings
+        self._openai, self._anthropic = openai, anthropic
         self._memory_url = memory_url
         self._seconds = seconds
         self._budget = budget
@@ -125,8 +135,7 @@ class Proxy:
             return key, given
         if key is None:
             raise Unauthenticated("send a Recordari key as the API key, or your own key and `Recordari-Key`")
-        settings = self._settings
-        secret = settings.proxy_anthropic_key if _is_anthropic(request) else settings.proxy_openai_key
+        secret = self._upstream_of(request).key
         return key, secret.get_secret_value() if secret is not None else None
 
     async def _with_memory(
@@ -162,12 +171,17 @@ class Proxy:
         name = f"{_digest(key)} {user} {agent}"
         if name not in self._callers:
             client = Client(self._memory_url, key=key, user=user, agent=agent, timeout=KEEP_SECONDS)
-            identity = await client.whoami()
+            try:
+                identity = await client.whoami()
+            except BaseException:
+                await client.close()
+                raise
             if identity.user_id is None:
+                await client.close()
                 raise InvalidInput("whose memory is it? name the user in `Recordari-User`, or use a key of one user")
             self._callers[name] = client
             if len(self._callers) > MOST_CALLERS:
-                self._callers.popitem(last=False)
+                await self._callers.popitem(last=False)[1].close()
         self._callers.move_to_end(name)
         return name, self._callers[name]
 
@@ -207,9 +221,11 @@ class Proxy:
         self._conversations.move_to_end(name)
         return known
 
+    def _upstream_of(self, request: Request) -> Upstream:
+        return self._anthropic if _is_anthropic(request) else self._openai
+
     async def _upstream(self, request: Request, content: bytes, key: str | None) -> httpx2.Response:
-        is_anthropic = _is_anthropic(request)
-        base = self._settings.proxy_anthropic_url if is_anthropic else self._settings.proxy_openai_url
+        is_anthropic, base = _is_anthropic(request), self._upstream_of(request).url
         headers = {name: value for name, value in request.headers.items() if not name.lower().startswith(_OURS)}
         headers["Accept-Encoding"] = "identity"
         if key is not None:
@@ -264,6 +280,19 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
+def _key_in(file: Path | None) -> SecretStr | None:
+    if file is None:
+        return None
+    try:
+        return SecretStr(file.read_text("utf-8").strip())
+    except OSError as error:
+        raise InvalidInput(f"cannot read {file}: {error.strerror}") from None
+
+
+KeyFile = Annotated[Path | None, typer.Option(help="File with the key there; without one, callers bring their own.")]
+Url = Annotated[str, typer.Option(help="Where such requests are passed on to.")]
+
+
 def proxy(
     *,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -271,6 +300,10 @@ def proxy(
     memory: Annotated[
         str | None, typer.Option(help="Address of the Recordari server; this machine's, if left out.")
     ] = None,
+    openai_url: Url = "https://api.openai.com",
+    openai_key_file: KeyFile = None,
+    anthropic_url: Url = "https://api.anthropic.com",
+    anthropic_key_file: KeyFile = None,
     budget: Annotated[int, typer.Option(min=200, help="Most tokens of memory in a conversation.")] = 2_000,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Ask memory at every request; prompt caches then miss.")
@@ -278,12 +311,18 @@ def proxy(
 ) -> None:
     """Put memory in front of any model: an address that speaks as OpenAI and Anthropic do.
 
-    Use it as the base URL of their SDKs, with a Recordari key as the API key. The keys of the models are settings.
+    Use it as the base URL of their SDKs, with a Recordari key as the API key.
     """
     settings = read_settings(quiet=False)
-    made = Proxy(settings, memory or f"http://{settings.host}:{settings.port}", budget=budget, fresh=fresh)
+    made = Proxy(
+        memory or f"http://{settings.host}:{settings.port}",
+        openai=Upstream(url=openai_url, key=_key_in(openai_key_file)),
+        anthropic=Upstream(url=anthropic_url, key=_key_in(anthropic_key_file)),
+        budget=budget,
+        fresh=fresh,
+    )
     print_line(f"the proxy listens on http://{host}:{port}/v1")
-    print_line(f"  OpenAI     {settings.proxy_openai_url}")
-    print_line(f"  Anthropic  {settings.proxy_anthropic_url}")
+    print_line(f"  OpenAI     {openai_url}")
+    print_line(f"  Anthropic  {anthropic_url}")
     config: Mapping[str, Any] = {"log_config": None, "access_log": False, "ws": "none", "server_header": False}
     uvicorn.run(made.app(), host=host, port=port, **config)

@@ -36,7 +36,7 @@ from recordari.transfer import mem0_rest
 from recordari.wiring import open_resources
 
 try:
-    from recordari.doors.mcp.server import McpDoor
+    from recordari.doors.mcp.server import McpDoor, metadata_routes
     from recordari.doors.mcp.server import doors as mcp_doors
 except ModuleNotFoundError as error:
     if error.name not in {"mcp", "mcp_types"}:
@@ -44,6 +44,9 @@ except ModuleNotFoundError as error:
 
     def mcp_doors(settings: Settings) -> list[McpDoor]:
         """The extra `mcp` is not installed."""
+        return []
+
+    def metadata_routes(settings: Settings) -> list[Route]:
         return []
 
 
@@ -145,6 +148,7 @@ def create_app(
     _complete_description(app)
     by_beginning = _include_routers(app)
     app.router.routes.extend(page_routes(PageFiles()))
+    app.router.routes.extend(metadata_routes(settings))
     for door in mcp:
         app.router.routes.append(Route(door.path, door, methods=["POST"], include_in_schema=False))
     app.router.middleware_stack = _switchboard(app.router.middleware_stack, by_beginning)  # type: ignore[assignment]

@@ -26,7 +26,8 @@ from recordari.kit.rest import bearer
 from recordari.tenants.auth import Authenticator
 
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/version", "/metrics", "/openapi.json"})
-"""All others need a key, except those of the dashboard."""
+"""All others need a key, except those of the dashboard and the metadata of RFC 9728."""
+METADATA_PATH = "/.well-known/oauth-protected-resource"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 CLIENT_LEFT = 499  # nginx's status for a request whose client went away
 REFUSAL = "refusal"  # in the state of a request: the listener has refused it
@@ -182,6 +183,10 @@ class Gatekeeper:
         return leave
 
 
+def is_public(path: str) -> bool:
+    return path in PUBLIC_PATHS or path.startswith(METADATA_PATH)
+
+
 class Gate:
     """Authenticates a request and counts it against its key, before its body is read."""
 
@@ -191,7 +196,7 @@ class Gate:
         self._gatekeeper = gatekeeper
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in PUBLIC_PATHS and not is_page(scope["path"]):
+        if scope["type"] == "http" and not is_public(scope["path"]) and not is_page(scope["path"]):
             authenticator: Authenticator = scope["app"].state.authenticator
             token = browser_token(scope) if not _has_authorization(scope) else None
             if token is None:
