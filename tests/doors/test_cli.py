@@ -154,7 +154,9 @@ def test_every_command_explains_itself(
     for parameter in found.params:
         assert parameter.help, f"{parameter.name} says nothing"
     silent = (
-        not command or hasattr(found, "commands") or " ".join(command) in {"serve", "demo", "worker", "mcp", "db psql"}
+        not command
+        or hasattr(found, "commands")
+        or " ".join(command) in {"serve", "demo", "proxy", "worker", "mcp", "db psql"}
     )
     assert any("--json" in parameter.opts for parameter in found.params) != silent
 
