@@ -195,13 +195,11 @@ test-dist: dist ## Install the wheel into an empty environment and use it as the
 
 .PHONY: image
 image: dist $(VENV)/.installed-dev ## Build both images with buildah (BASE=an image with Python and venv)
-	@$(BIN)/python -m tools.image prepare
 	@$(BIN)/python -m tools.image build $(BASE)
 
 .PHONY: test-image
 test-image: dist $(VENV)/.installed-dev ## Build both images on Debian's packages, and use, kill and restart them (as root)
 	@command -v buildah debootstrap >/dev/null || apt-get install -y -qq --no-install-recommends buildah debootstrap
-	@$(BIN)/python -m tools.image prepare
 	@$(BIN)/python -m tools.image try
 
 .PHONY: test-manifests

@@ -232,9 +232,16 @@ class Attack:
         return answer
 
     async def _asked(self, request: Request, headers: dict[str, str], body: bytes | None) -> httpx2.Response:
-        """The answer; a server that is at capacity is asked again."""
+        """The answer; a server that is at capacity, or closed an idle connection just then, is asked again."""
+        cut = 0
         while True:
-            response = await self._client.request(request.method, request.path, headers=headers, content=body)
+            try:
+                response = await self._client.request(request.method, request.path, headers=headers, content=body)
+            except httpx2.TransportError:
+                if (cut := cut + 1) > MORE_TRIES:
+                    raise
+                self.findings.waits += 1
+                continue
             if response.status_code != 503 or '"overloaded"' not in response.text:
                 return response
             self.findings.waits += 1
@@ -489,9 +496,7 @@ def report(findings: Findings, operations: Sequence[Operation], seconds: float) 
     """Print the figures; True if nothing is wrong."""
     names = {operation.name for operation in operations}
     never = sorted(names - set(findings.succeeded))
-    print(
-        f"{findings.requests} requests in {seconds:.0f} s, {findings.waits} sent again because the server was at capacity"
-    )
+    print(f"{findings.requests} requests in {seconds:.0f} s, {findings.waits} sent again because the server was busy")
     print(f"answers {dict(sorted(findings.statuses.items()))}")
     print(
         f"{len(names & set(findings.asked))} of {len(names)} operations asked, {len(names) - len(never)} with success"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -47,21 +48,22 @@ def run(command: Sequence[str | Path], *, quiet: bool = False, **environment: st
     return done.stdout.strip()
 
 
-def prepare() -> None:
-    """Collect what goes into the images: the wheel of dist/, its dependencies for this Python, and the models."""
+def prepare(version: str) -> None:
+    """Collect what goes into the images: the wheel of dist/, its dependencies for that Python, and the models."""
     (wheel,) = (ROOT / "dist").glob("*.whl")
     wheels = CONTEXT / "wheels"
     shutil.rmtree(wheels, ignore_errors=True)
     wheels.mkdir(parents=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet"]
-    run([*pip, "download", "--only-binary=:all:", "--dest", wheels, f"{wheel}[image]"], quiet=True)
+    chosen = ["--only-binary=:all:", "--python-version", version]  # whole, since some need other packages before 3.11.3
+    run([*pip, "download", *chosen, "--dest", wheels, f"{wheel}[image]"], quiet=True)
     program = shutil.which("recordari") or ROOT / ".venv" / "bin" / "recordari"
     run([program, "models", "pull"], quiet=True, RECORDARI_CACHE_DIR=str(CONTEXT), RECORDARI_EMBEDDING_PROFILE="best")
     say(f"{len(list(wheels.iterdir()))} wheels and the models in {CONTEXT.relative_to(ROOT)}")
 
 
-def make_base() -> None:
-    """A base image from Debian's packages, where no image can be pulled."""
+def make_base() -> str:
+    """A base image from Debian's packages, where no image can be pulled; returns the version of its Python."""
     tree = WORK / "base"
     if not (tree / "usr" / "bin" / "python3").exists():
         packages = "python3,python3-venv,ca-certificates,tzdata"
@@ -70,6 +72,7 @@ def make_base() -> None:
     container = run([*BUILDAH, "from", "scratch"])
     run([*BUILDAH, "add", "--quiet", container, tree, "/"])
     run([*BUILDAH, "commit", "--quiet", "--rm", container, TRIED_BASE])
+    return run(["chroot", tree, "/usr/bin/python3", "-c", "import platform; print(platform.python_version())"])
 
 
 def build(base: str | None) -> None:
@@ -202,15 +205,14 @@ def check_manifests() -> None:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["prepare"]:
-            prepare()
         case ["build", *base]:
+            prepare(platform.python_version())
             build(base[0] if base else None)
         case ["try"]:
-            make_base()
+            prepare(make_base())
             build(TRIED_BASE)
             use()
         case ["manifests"]:
             check_manifests()
         case _:
-            sys.exit("usage: python -m tools.image prepare | build [BASE] | try | manifests")
+            sys.exit("usage: python -m tools.image build [BASE] | try | manifests")

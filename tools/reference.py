@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from pydantic import BaseModel
-from pydantic_core import PydanticUndefined
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
 from recordari import errors
 from recordari.app import Memory
-from recordari.config import Settings
+from recordari.config import Settings, list_settings
 from recordari.doors.cli.main import COMMANDS, build
 from recordari.doors.mcp.profiles import PROFILES
 from recordari.doors.mcp.tools import MemoryTool
@@ -176,9 +173,11 @@ def settings() -> list[str]:
         "Set them in the environment or in a `.env` file in the working folder. Lists and objects are written as JSON.",
         "",
     ]
+    described = {one.variable: one for one in list_settings(Settings())}
     for topic, names in setting_topics().items():
-        lines += [f"## {topic}", ""]
-        lines += table(["variable", "default", "meaning"], [_setting(name) for name in names])
+        found = [described[f"RECORDARI_{name.upper()}"] for name in names]
+        rows = [(f"`{one.variable}`", f"`{one.default}`" if one.default else "", one.meaning) for one in found]
+        lines += [f"## {topic}", "", *table(["variable", "default", "meaning"], rows)]
     return lines
 
 
@@ -191,17 +190,6 @@ def setting_topics() -> dict[str, list[str]]:
         elif (field := re.match(r" {4}(\w+): ", line)) and field[1] in Settings.model_fields:
             names.append(field[1])
     return topics
-
-
-def _setting(name: str) -> tuple[str, str, str]:
-    field = Settings.model_fields[name]
-    default = field.default
-    if isinstance(default, BaseModel):
-        default = default.model_dump()
-    if isinstance(default, bool | list | dict):
-        default = json.dumps(default)
-    shown = "" if default is PydanticUndefined or default in (None, "", "[]", "{}") else f"`{default}`"
-    return f"`RECORDARI_{name.upper()}`", shown, field.description or ""
 
 
 def error_page() -> list[str]:

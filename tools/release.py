@@ -70,11 +70,9 @@ def _built(folder: Path) -> dict[str, Path]:
     environment = {**os.environ, "SOURCE_DATE_EPOCH": commit_time(), "TZ": "UTC", "LC_ALL": "C.UTF-8"}
     tree = folder / "tree"
     # A copy in another place: a path of this machine in the files would make them differ.
-    shutil.copytree(
-        ROOT,
-        tree,
-        ignore=shutil.ignore_patterns(".git", ".venv*", "node_modules", "dist", "site", "__pycache__", ".*_cache"),
-    )
+    for name in _sources():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, tree / name)
     command = [
         str(RELEASE_TOOLS / "python"),
         "-m",
@@ -86,6 +84,15 @@ def _built(folder: Path) -> dict[str, Path]:
     ]
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
     return {file.name: file for file in sorted((folder / "out").iterdir())}
+
+
+def _sources() -> list[str]:
+    """The files that git knows or would take, and the built page: never what else lies around in this folder."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")
+    page = (ROOT / "src" / PAGE).parent
+    built = [str(file.relative_to(ROOT)) for file in page.rglob("*") if file.is_file()]
+    return sorted({name for name in [*listed, *built] if name and (ROOT / name).is_file()})
 
 
 def _check_content(file: Path) -> None:

@@ -27,6 +27,7 @@ from recordari.memory import remember as memory_remember
 from recordari.operations import reports, server
 from recordari.privacy import sanitise
 from recordari.recall import accesses
+from recordari.recall import ask as recall_ask
 from recordari.recall import recall as recall_verbs
 from recordari.runner import background_worker
 from recordari.sessions import episodes, messages, runs, sessions, state
@@ -95,6 +96,7 @@ class Memory(Bound):
 
     # Recall
     recall = verb(recall_verbs.recall)
+    ask = verb(recall_ask.ask)
     item_uses = verb(accesses.item_uses)
 
     # Facts, and corrections by people

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+from pydantic_core import PydanticUndefined
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from recordari.errors import ConfigurationError
 
@@ -39,6 +42,28 @@ class EmbeddingPrefixes(BaseModel):
 
     query: str = ""
     passage: str = ""
+
+
+class RecallWeights(BaseModel):
+    """How much an item of each scope counts in recall."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    session: float = 1.3
+    user: float = 1.1
+    agent: float = 1.0
+    tenant: float = 1.0
+    history: float = 1.0
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _bad_weight_is_default(cls, value: object, check: Any, info: ValidationInfo) -> float:
+        """A weight that is negative or not a number falls back to its default."""
+        try:
+            weight = float(check(value))
+        except ValidationError:
+            weight = -1.0
+        return weight if 0 <= weight < math.inf else float(cls.model_fields[str(info.field_name)].default)
 
 
 class Settings(BaseSettings):
@@ -160,10 +185,11 @@ class Settings(BaseSettings):
     llm_url: str | None = Field(default=None, description="Address of the language model; unset: the provider's own.")
     llm_api_key: SecretStr | None = Field(default=None, description="Key for that address.")
     llm_timeout: float = Field(default=20.0, gt=0, description="Seconds to wait for the language model.")
-    llm_tasks: list[Literal["facts", "summaries", "steps", "sql"]] = Field(
+    llm_tasks: list[Literal["facts", "summaries", "steps", "sql", "answers"]] = Field(
         default=["facts", "summaries", "sql"],
         description="What the language model does: `facts` takes facts from messages and judges contradictions, "
-        "`summaries` of sessions and profiles, `sql` for databases, `steps` of a context's question (which waits for it).",
+        "`summaries` of sessions and profiles, `sql` for databases, `steps` of a context's question and "
+        "`answers` to `ask` (which wait for it).",
     )
     judge_candidates: int = Field(
         default=5, ge=0, le=20, description="Facts that each new one is compared with; 0 switches the judge off."
@@ -173,12 +199,9 @@ class Settings(BaseSettings):
     )
 
     # Recall
-    recall_weight_session: float = Field(default=1.3, description="Weight of the scope session; 0 mutes it.")
-    recall_weight_user: float = Field(default=1.1, description="Weight of the scope user; 0 mutes it.")
-    recall_weight_agent: float = Field(default=1.0, description="Weight of the scope agent; 0 mutes it.")
-    recall_weight_tenant: float = Field(default=1.0, description="Weight of the scope tenant; 0 mutes it.")
-    recall_weight_history: float = Field(
-        default=1.0, description="Weight of the user's other sessions, the scope history; 0 mutes it."
+    recall_weights: Annotated[RecallWeights, NoDecode] = Field(
+        default=RecallWeights(),
+        description='Weights of the scopes in recall: {"session": 1.5, "history": 0}; 0 mutes a scope.',
     )
     vector_index_from: int = Field(
         default=5_000, ge=100, description="Live vectors that one asker may see, from which the tenant gets an index."
@@ -229,22 +252,15 @@ class Settings(BaseSettings):
     )
     tracing: bool = Field(default=False, description="Make OpenTelemetry spans (needs the extra `otel`).")
 
-    @field_validator(
-        "recall_weight_session",
-        "recall_weight_user",
-        "recall_weight_agent",
-        "recall_weight_tenant",
-        "recall_weight_history",
-        mode="wrap",
-    )
+    @field_validator("recall_weights", mode="before")
     @classmethod
-    def _bad_weight_is_default(cls, value: object, check: Any, info: Any) -> float:
-        """A weight that is negative or not a number falls back to its default: recall never stops for it (R1)."""
+    def _bad_weights_are_default(cls, value: object) -> object:
+        """What is no JSON object counts as unset: recall never stops for it (R1)."""
         try:
-            weight = float(check(value))
-        except ValidationError:
-            weight = -1.0
-        return weight if 0 <= weight < math.inf else float(cls.model_fields[info.field_name].default)
+            weights = json.loads(value) if isinstance(value, str) else value
+        except ValueError:
+            weights = None
+        return weights if isinstance(weights, dict | RecallWeights) else {}
 
     @field_validator("*", mode="before")
     @classmethod
@@ -271,3 +287,36 @@ def load_settings(**changes: Any) -> Settings:
         field = re.search(r'field "(\w+)"', str(error))
         name = f"RECORDARI_{field[1].upper()}" if field else str(error)
         raise ConfigurationError(f'a setting cannot be read: {name} must be JSON, such as ["one", "two"]') from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingInfo:
+    """A setting as an operator reads about it."""
+
+    variable: str
+    default: str
+    """As you would write it; empty if there is none."""
+    is_set: bool
+    meaning: str
+
+
+def list_settings(settings: Settings) -> list[SettingInfo]:
+    """Every setting in the order of the source, and whether it is set here; never its value, which may be a password."""
+    return [
+        SettingInfo(
+            variable=f"RECORDARI_{name.upper()}",
+            default=_written(field.default),
+            is_set=name in settings.model_fields_set,
+            meaning=field.description or "",
+        )
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+def _written(default: Any) -> str:
+    """A default as its variable would have it."""
+    if default is PydanticUndefined or default in (None, [], {}):
+        return ""
+    if isinstance(default, BaseModel):
+        default = default.model_dump()
+    return json.dumps(default) if isinstance(default, bool | list | dict) else str(default)

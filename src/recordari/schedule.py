@@ -25,7 +25,7 @@ from recordari.facts import copies, extract, judge
 from recordari.knowledge import sync
 from recordari.learning import consolidate, proposals, workflows
 from recordari.lifetime import erase, retain
-from recordari.memory import index
+from recordari.memory import index, passages
 from recordari.operations import answers, reports
 from recordari.privacy import sanitise
 from recordari.sessions import episodes, messages, sessions, state
@@ -65,6 +65,7 @@ JOBS: dict[str, Job] = {
 
 TOPICS: dict[str, Topic] = {
     index.EMBED_TOPIC: Topic(handle=index.embed, batch=index.FULL_BATCH, strikes_off=True),
+    index.PASSAGES_TOPIC: Topic(handle=passages.cut_texts, batch=8, timeout=AN_HOUR, strikes_off=True),
     EXTRACT_TOPIC: Topic(handle=extract.extract, timeout=AN_HOUR, strikes_off=True),
     JUDGE_TOPIC: Topic(handle=judge.judge, batch=20, timeout=600.0, strikes_off=True),
     sanitise.END_COPIES_TOPIC: Topic(handle=copies.end_copies, timeout=AN_HOUR),

@@ -45,6 +45,7 @@ from recordari.models.reranking import RerankProvider, RerankSpec, make_reranker
 from recordari.models.static import StaticTokens, load_static_tokens
 from recordari.privacy.rules.masking import PrivacyPolicy
 from recordari.recall.accesses import AccessCounts, RecallTimes
+from recordari.recall.ask import CitingAnswerer, ModelCitingAnswerer
 from recordari.recall.process_cache import RecallCache, SnapshotCache
 from recordari.recall.rules.sources import Archive, history_weight
 from recordari.sessions.cache import SessionCache
@@ -178,6 +179,7 @@ def make_tasks(settings: Settings) -> dict[type, Any]:
         "summaries": {Summariser: ModelSummariser(model), Answerer: ModelAnswerer(model)},
         "steps": {Splitter: ModelSplitter(model)},
         "sql": {SqlWriter: ModelSqlWriter(model)},
+        "answers": {CitingAnswerer: ModelCitingAnswerer(model)},
     }
     return {part: made for task in settings.llm_tasks for part, made in tasks[task].items()}
 

@@ -144,15 +144,15 @@ async def test_a_fact_counts_as_text_of_its_own_once_its_message_is_gone(chat: M
     assert await memory_storage.document_frequencies(database, chat.identity, ["window"]) == {"window": 1}
     counted = memory_storage.ask_collection()
     await database.read_batch(chat.identity, [counted])
-    assert counted.answer[:2] == (2, 1)
+    assert (counted.answer.items, counted.answer.distinct_items) == (2, 1)
     async with database.transaction(chat.identity) as tx:
         await lifetime_storage.archive_items(tx, [said.id], now=JANUARY)
     await database.read_batch(chat.identity, [counted])
-    assert counted.answer[:2] == (2, 1), "recall still finds an archived message"
+    assert (counted.answer.items, counted.answer.distinct_items) == (2, 1), "recall still finds an archived message"
     async with database.transaction(chat.identity) as tx:
         await memory_storage.end_item(tx, said.id, JANUARY)
     await database.read_batch(chat.identity, [counted])
-    assert counted.answer[:2] == (1, 1)
+    assert (counted.answer.items, counted.answer.distinct_items) == (1, 1)
 
 
 async def test_a_corrected_fact_is_shown_instead_of_the_message_that_it_corrects(chat: Memory) -> None:

@@ -11,7 +11,7 @@ from tests.json_server import Reply, Request, json_server
 from tests.working import at, settled
 
 from recordari.app import Memory
-from recordari.config import Settings
+from recordari.config import RecallWeights, Settings
 from recordari.core.identity import Identity, Role, Scope
 from recordari.core.items import MAX_CONTENT_BYTES, Kind, NewItem, Trust
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound, Unauthenticated
@@ -48,7 +48,8 @@ async def test_a_row_is_found_by_keyword_at_once_and_by_meaning_once_embedded(ch
     assert texts(await chat.recall("dog")) == ["The puppy chewed my slippers"]
 
 
-# "top_k: Number of items to return (max 20)." "source_kinds: Filter by source kind. Omit to search all kinds."
+# "top_k: Number of items to return (max 20)." That is the limit of the agent's tool; a program may ask for 50.
+# "source_kinds: Filter by source kind. Omit to search all kinds."
 
 
 async def test_top_k_and_source_kinds_limit_the_answer(chat: Memory) -> None:
@@ -59,8 +60,9 @@ async def test_top_k_and_source_kinds_limit_the_answer(chat: Memory) -> None:
     assert (await chat.recall("order count", top_k=20)).total == 20
     only = await chat.recall("order count", source_kinds=["tool_output"])
     assert [item.source_kind for item in only.items] == [Kind.TOOL_OUTPUT]
-    for wrong in (0, 21, -1):
-        with pytest.raises(InvalidInput, match="between 1 and 20"):
+    assert (await chat.recall("order count", top_k=50)).total == 26
+    for wrong in (0, 51, -1):
+        with pytest.raises(InvalidInput, match="between 1 and 50"):
             await chat.recall("order count", top_k=wrong)
     with pytest.raises(InvalidInput):
         await chat.recall("   ")
@@ -141,8 +143,8 @@ async def test_no_scope_crosses_tenants(memory: Memory, chat: Memory) -> None:
 # "Static class priors" "Negative or non-numeric values fall back to the default. Setting a weight to 0 effectively suppresses"
 
 
-def weighted(memory: Memory, **weights: Any) -> Memory:
-    settings = memory.resources.settings.model_copy(update=weights)
+def weighted(memory: Memory, **weights: float) -> Memory:
+    settings = memory.resources.settings.model_copy(update={"recall_weights": RecallWeights(**weights)})
     return Memory(replace(memory.resources, settings=settings), memory.identity)
 
 
@@ -151,9 +153,9 @@ async def test_weights_order_the_scopes_and_zero_mutes_one(chat: Memory) -> None
     await chat.remember_fact("the parking code is 4712", scope="agent")
     first = await chat.recall("what is the parking code")
     assert first.items[0].scope is Scope.SESSION
-    reversed_weights = weighted(chat, recall_weight_session=0.2, recall_weight_agent=5.0)
+    reversed_weights = weighted(chat, session=0.2, agent=5.0)
     assert (await reversed_weights.recall("what is the parking code")).items[0].scope is Scope.AGENT
-    muted = weighted(chat, recall_weight_session=0.0)
+    muted = weighted(chat, session=0.0)
     assert [item.scope for item in (await muted.recall("what is the parking code")).items] == [Scope.AGENT]
 
 
@@ -161,19 +163,19 @@ async def test_a_muted_scope_that_is_asked_for_by_name_is_ranked_as_ever(chat: M
     await chat.remember("the parking code is 4711")
     for day in ("monday", "tuesday"):
         await chat.remember(f"we had soup on {day}")
-    muted = weighted(chat, recall_weight_session=0.0)
+    muted = weighted(chat, session=0.0)
     (first,) = (await muted.recall("what is the parking code", scope="session", top_k=1)).items
     assert first.content == "the parking code is 4711" and first.score > 0
     traced = await muted.recall("parking code", explain=True)
     assert traced.trace is not None and traced.trace["scopes_left_out"] == {"session": "its weight is 0"}
 
 
-@pytest.mark.parametrize("bad", ["-1", "nan", "inf", "much", ""])
+@pytest.mark.parametrize("bad", ["-1", "NaN", "Infinity", '"much"', "null", '""'])
 def test_a_bad_weight_falls_back_to_its_default(bad: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECORDARI_RECALL_WEIGHT_SESSION", bad)
-    monkeypatch.setenv("RECORDARI_RECALL_WEIGHT_TENANT", "0")
-    settings = Settings()
-    assert settings.recall_weight_session == 1.3 and settings.recall_weight_tenant == 0
+    monkeypatch.setenv("RECORDARI_RECALL_WEIGHTS", f'{{"session": {bad}, "tenant": 0}}')
+    assert Settings().recall_weights == RecallWeights(session=1.3, tenant=0)
+    monkeypatch.setenv("RECORDARI_RECALL_WEIGHTS", bad)
+    assert Settings().recall_weights == RecallWeights()
 
 
 # "degraded: true indicates that some rows are still being embedded in the background; keyword recall is still complete."
@@ -431,7 +433,7 @@ async def test_what_hardly_fits_fills_the_answer_in_order_and_not_by_age(chat: M
     assert texts(answer)[0] == facts[0] and len(answer.items) == 3
     scores = [item.score for item in answer.items]
     assert scores[0] > scores[1] > scores[2] and scores[2] < 0
-    sooner = weighted(chat, recall_weight_user=5.0)
+    sooner = weighted(chat, user=5.0)
     (first, *_) = (await sooner.recall("What can my guest not eat?")).items
     assert first.content == facts[0] and scores[0] < first.score < 0
 

@@ -12,6 +12,7 @@ from tests.patience import until
 from tests.working import settled
 
 from recordari.app import Memory
+from recordari.config import RecallWeights
 from recordari.context.assemble import Context
 from recordari.core.identity import Identity
 from recordari.core.items import Kind, NewItem
@@ -209,7 +210,7 @@ async def test_a_tenant_mutes_history_and_a_request_that_names_it_finds_it_still
 
 async def test_the_setting_mutes_history(chat: Memory) -> None:
     await say(chat, "one", ["the greenhouse code is 4711"])
-    settings = chat.resources.settings.model_copy(update={"recall_weight_history": 0.0})
+    settings = chat.resources.settings.model_copy(update={"recall_weights": RecallWeights(history=0.0)})
     quiet = Memory(replace(chat.resources, settings=settings), chat.identity).acting_as(session="two")
     assert texts(await quiet.recall("greenhouse code")) == []
 

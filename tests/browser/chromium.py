@@ -103,7 +103,7 @@ async def dashboard(settings: Settings, folder: Path, **options: object) -> Asyn
             yield made
         finally:
             await browser.close()
-        assert not made.problems
+        assert not made.problems, "\n".join(made.problems)
 
 
 def _watch(context: BrowserContext, made: Dashboard) -> None:

@@ -315,7 +315,7 @@ async def test_a_user_sees_what_is_known_about_them_and_no_more(memory: Memory, 
         await board.open(f"/ui/items/{theirs}")
         await board.sees("there is no such item")
         await board.open("/")
-        await page.get_by_text("Ana Mwinyi lives in Paje").first.click()
+        await page.get_by_role("link", name=re.compile("Ana Mwinyi lives in Paje")).first.click()
         await page.get_by_role("button", name="Correct").click()
         await page.get_by_role("dialog").get_by_role("textbox").first.fill("Ana Mwinyi lives in Jambiani")
         await page.get_by_role("button", name="Save the new version").click()

@@ -18,6 +18,7 @@ import recordari
 from recordari.config import Settings
 from recordari.core.identity import AskedScope
 from recordari.db.queries import Queries, Query
+from recordari.recall import passage_storage
 from recordari.recall import storage as recall_storage
 from recordari.recall.storage import Search
 
@@ -145,7 +146,8 @@ def every_statement() -> list[Query]:
     ]
     sent = [recall_storage.statement(variant, [by_index]) for variant in variants for by_index in (False, True)]
     early = [query for variant in variants for query in recall_storage.early_queries(variant).values()]
-    return [*whole, *sent, *early]
+    of_passages = [passage_storage.passages_statement(variant) for variant in variants]
+    return [*whole, *sent, *early, *of_passages]
 
 
 @pytest.mark.parametrize("query", every_statement(), ids=lambda query: query.name)

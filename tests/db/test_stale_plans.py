@@ -73,6 +73,7 @@ DISTINCT = {
     "runs": {"run_id": "'run-' || n"},
     "users": {"user_id": "'user-' || n"},
     "profiles": {"user_id": "'user-' || n", "owner_id": "'user-' || n"},
+    "question_answers": {"user_id": "'user-' || n"},
     "workflows": {"workflow_id": "md5('workflow' || n)::uuid"},
     "proposals": {"proposal_id": "md5('proposal' || n)::uuid"},
     "entities": {"entity_id": "md5('entity' || n)::uuid"},
@@ -194,8 +195,8 @@ ARGUMENTS: dict[str, Any] = {
 AS_APPLICATION = frozenset("list_recent archive_faded promote_items count_held delete_jobs list_used_objects".split())
 # Statements that read or change what they are given by its key, or nothing of the tables.
 OTHERS = frozenset(
-    """reset_summary insert_hold delete_hold list_holds start_erasure find_erasure has_older_writers progress finish_erasure
-    find_salt set_salt insert_tombstones renew_samples""".split()
+    """reset_summary insert_hold delete_hold list_holds start_erasure find_erasure list_erasures has_older_writers progress
+    finish_erasure find_salt set_salt insert_tombstones renew_samples""".split()
 )
 
 

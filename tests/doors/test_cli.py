@@ -153,7 +153,9 @@ def test_every_command_explains_itself(
         assert inner.name in words and " ".join(inner.short_help.split()) in words
     for parameter in found.params:
         assert parameter.help, f"{parameter.name} says nothing"
-    silent = not command or hasattr(found, "commands") or " ".join(command) in {"serve", "worker", "mcp", "db psql"}
+    silent = (
+        not command or hasattr(found, "commands") or " ".join(command) in {"serve", "demo", "worker", "mcp", "db psql"}
+    )
     assert any("--json" in parameter.opts for parameter in found.params) != silent
 
 
@@ -165,6 +167,17 @@ def test_a_command_that_does_not_exist_is_wrong_usage(tmp_path: Path) -> None:
 def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
     command = Cli(tmp_path)
     assert command.json("version")["recordari"] == command.run("--version")[0].strip()
+
+
+def test_the_settings_are_listed_without_their_values(tmp_path: Path) -> None:
+    command = Cli(tmp_path, RECORDARI_LLM_API_KEY="hunter2", RECORDARI_LLM_TIMEOUT="7")
+    listed = command.json("settings")
+    assert len(listed) == len(Settings.model_fields)
+    found = {one["variable"]: (one["default"], one["is_set"]) for one in command.json("settings", "llm_")}
+    assert found["RECORDARI_LLM_TIMEOUT"] == ("20.0", True) and found["RECORDARI_LLM_API_KEY"] == ("", True)
+    assert found["RECORDARI_LLM_MODEL"] == ("", False) and len(found) < 10
+    out, _ = command.run("settings", "llm_")
+    assert "Seconds to wait for the language model." in out and "hunter2" not in out
 
 
 def test_a_wrong_setting_is_named_without_its_value(tmp_path: Path) -> None:

@@ -73,6 +73,9 @@ def test_a_fact_is_corrected_ended_restored_and_pinned(here: Here) -> None:
     assert "owned" in shown and not {"\x1b", "\x07", "\u202e"} & set(shown)
     edited = here.json("facts", "edit", first, "Ana keeps birds", "--reason", "tidy")["id"]
     assert [one["superseded_by"] for one in here.json("facts", "history", first)] == [edited, None]
+    drawn, _ = here.run("facts", "timeline", first)
+    assert drawn.count("    true   ") == 2 and drawn.count("    known  ") == 2
+    assert "until" in drawn and "holds" in drawn and "█" in drawn
     here.run("facts", "invalidate", edited)
     assert here.json("facts", "list")["items"] == []
     here.run("facts", "restore", edited)
@@ -130,6 +133,7 @@ def test_sessions_runs_jobs_and_webhooks_are_listed(here: Here) -> None:
     assert here.run("sessions", "show", "nothing", code=1)[1].startswith("error: ")
     assert isinstance(here.json("jobs", "run", "measure_usage")["job_id"], int)
     assert here.json("jobs", "counts")["jobs"]["todo"] >= 1
+    assert "decay" in {job["job"] for job in here.json("jobs", "schedule")}
     assert "use one of" in here.run("jobs", "run", "nonsense", code=1)[1]
     assert "must be public" in here.run("webhooks", "add", "http://127.0.0.1/x", code=1)[1]
 

@@ -41,6 +41,7 @@ def test_what_is_remembered_is_recalled_by_meaning_in_the_next_process(command: 
     assert "Ana: The puppy chewed my slippers" in shown
     assert out.split()[0] in shown  # by its id it can be forgotten or corrected
     assert "vector 1" in shown
+    assert "█" in shown and "meaning 0." in shown, "the score as a bar of its parts"
     assert "not embedded" not in note
     assert "scopes: " in note and "1 by vector" in note and "rerank: none is set up" in note
     assert command.run("recall", "dog", "--session", "chat-2") == ("", "nothing is known about that\n")
@@ -130,7 +131,7 @@ def test_wrong_use_says_what_is_right(command: Cli) -> None:
     assert "--user" in command.run("remember", "of nobody", code=1)[1]
     assert "--session" in command.run("remember", "said nowhere", "--kind", "chat_message", code=1)[1]
     assert "name --user" in command.run("recall", "anything")[1]
-    assert "between 1 and 20" in command.run("recall", "anything", "--top-k", "21", code=1)[1]
+    assert "between 1 and 50" in command.run("recall", "anything", "--top-k", "51", code=1)[1]
     assert "time zone" in command.run("recall", "x", "--since", "2026-05-02T14:23:01", code=1)[1]
     assert "ISO 8601" in command.run("recall", "x", "--since", "yesterday", code=2)[1]
     assert "tenant create" in command.run("recall", "x", "--tenant", "nobody", code=1)[1]

@@ -39,6 +39,7 @@ COMMANDS = {
     "remember": "remember",
     "remember_fact": "remember",
     "recall": "recall",
+    "ask": "ask",
     "read_tool_output": "read-tool-output",
     "import_items": "import",
     "import_foreign": "import",

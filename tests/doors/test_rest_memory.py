@@ -108,7 +108,7 @@ async def test_bodies_are_taken_strictly(resources: Resources) -> None:
             assert answer.status_code == 422, wrong
         wrong_questions: list[dict[str, Any]] = [
             {"query": ""},
-            {"top_k": 21},
+            {"top_k": 51},
             {"top_k": "5"},
             {"scope": "all"},
             {"source_kinds": ["rumour"]},

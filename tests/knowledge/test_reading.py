@@ -14,6 +14,7 @@ from tests.pdf_writer import written
 
 from recordari.errors import InvalidInput
 from recordari.knowledge.reader import (
+    CSV,
     DOCX,
     HTML,
     PDF,
@@ -24,7 +25,7 @@ from recordari.knowledge.reader import (
     decoded,
     media_type_of,
 )
-from recordari.knowledge.rules.chunks import Block, BlockKind
+from recordari.knowledge.rules.chunks import Block, BlockKind, chunked
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 P = (
@@ -95,9 +96,17 @@ async def test_slides_and_sheets_are_read_in_order() -> None:
             "ppt/presentation.xml": f'<p:presentation {P}><p:sldIdLst><p:sldId r:id="r1"/></p:sldIdLst></p:presentation>',
             "ppt/_rels/presentation.xml.rels": relation("slides/s.xml"),
             "ppt/slides/s.xml": slide,
+            "ppt/slides/_rels/s.xml.rels": relation("../notesSlides/n.xml"),
+            "ppt/notesSlides/n.xml": (
+                f'<p:notes {P}><p:cSld><p:spTree><p:sp><p:nvSpPr><p:nvPr><p:ph type="sldNum"/></p:nvPr></p:nvSpPr><p:txBody>'
+                "<a:p><a:r><a:t>7</a:t></a:r></a:p></p:txBody></p:sp><p:sp><p:nvSpPr><p:nvPr><p:ph type="
+                '"body"/></p:nvPr></p:nvSpPr><p:txBody><a:p><a:r><a:t>Thank the crew</a:t></a:r></a:p></p:txBody></p:sp>'
+                "</p:spTree></p:cSld></p:notes>"
+            ),
         }
     )
-    assert [(block.text, block.page) for block in await read(slides, PPTX)] == [("Plan", 1), ("Ship in May", 1)]
+    told = [("Plan", 1), ("Ship in May", 1), ("Thank the crew", 1)]
+    assert [(block.text, block.page) for block in await read(slides, PPTX)] == told
     row = '<row><c t="s"><v>0</v></c><c><v>2.5</v></c></row>'
     book = packed(
         {
@@ -108,6 +117,23 @@ async def test_slides_and_sheets_are_read_in_order() -> None:
         }
     )
     assert [block.text for block in await read(book, XLSX)] == ["Prices", "bolt | 2.5"]
+
+
+async def test_html_without_menus_and_what_is_hidden() -> None:
+    page = (
+        "<nav><ul><li>Home</li></ul></nav><p hidden>one<p>Seen <span style='color: red; display: none'>two</span>here"
+        '<div aria-hidden="true">three <div>four</div></div><p title="a hidden gem">Shown</p><input hidden><p>Last</p>'
+    )
+    assert [block.text for block in await read(page.encode(), HTML)] == ["Seen here", "Shown", "Last"]
+
+
+async def test_rows_of_a_csv_file_carry_the_names_of_its_columns() -> None:
+    rows = "\n".join(f'{number};"bolt; size {number}";{number * 3}' for number in range(400))
+    blocks = await read(f"part;name;price\n{rows}\n".encode(), CSV)
+    assert [block.kind for block in blocks] == [BlockKind.TABLE]
+    assert blocks[0].text.startswith("part | name | price\n0 | bolt; size 0 | 0\n")
+    chunks = chunked(blocks)
+    assert len(chunks) > 3 and all("part | name | price" in chunk.heading for chunk in chunks[1:])
 
 
 async def test_html_shows_what_a_browser_shows() -> None:

@@ -76,7 +76,7 @@ async def test_the_answer_and_its_trace_are_those_of_the_database(ana: Memory, m
 
 
 async def test_facts_stand_beside_messages_in_both(ana: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "depths_of", lambda _: Depths(text=1, vector=1, time=1, entity=1))
+    monkeypatch.setattr(recall, "depths_of", lambda _, **__: Depths(text=1, vector=1, time=1, entity=1))
     talking = ana.acting_as(user="ana", session="s")
     for text in ("I love hiking in the Alps with my dog.", "I prefer tea to coffee.", "I bought a red bicycle."):
         await talking.remember(f"Hello again, how are you today? {text} What do you think of it?", speaker="Ana")

@@ -74,6 +74,26 @@ export interface ApiKeyPage {
   next_cursor: string | null;
 }
 
+export interface AskRequestBody {
+  question: string;
+  source_kinds?: Array<Kind> | null;
+  scope?: AskedScope;
+  since?: string | null;
+  until?: string | null;
+  as_of?: string | null;
+  min_confidence?: number;
+}
+
+export interface AskedAnswer {
+  answer: string | null;
+  quotes: Array<Quote>;
+  confidence: number;
+  writer: string;
+  count: number | null;
+  degraded: boolean;
+  hint: string | null;
+}
+
 export type AskedScope = "session" | "user" | "agent" | "tenant" | "history" | "any";
 
 export interface AuditEntry {
@@ -778,6 +798,13 @@ export interface OutcomePage {
 
 export type OwnerKind = "run" | "session";
 
+export interface Passage {
+  ordinal: number;
+  start: number;
+  past: number;
+  content: string;
+}
+
 export interface PastChoice {
   choice_id: string;
   workflow_id: string;
@@ -948,6 +975,15 @@ export interface QuotaUsage {
   warnings: Array<string>;
 }
 
+export interface Quote {
+  id: string;
+  text: string;
+  speaker: string | null;
+  event_time: string;
+  source_ref: string;
+  session_id: string | null;
+}
+
 export interface Reapplied {
   tombstones: number;
   items: number;
@@ -963,6 +999,8 @@ export interface RecallAnswer {
   total: number;
   degraded: boolean;
   rerank_used: boolean;
+  confidence: number;
+  hint: string | null;
   trace: Record<string, unknown> | null;
 }
 
@@ -978,6 +1016,7 @@ export interface RecallRequestBody {
   known_at?: string | null;
   project?: string | null;
   include_superseded?: boolean;
+  min_confidence?: number;
   explain?: boolean;
 }
 
@@ -1004,6 +1043,7 @@ export interface RecalledItem {
   invalid_at: string | null;
   archived: boolean;
   metadata: Record<string, unknown>;
+  passage: Passage | null;
   citation: Citation | null;
   shared_from: string | null;
   same_as: Array<string>;
@@ -1620,6 +1660,7 @@ export interface Operations {
   add_source: { path: Nothing; query: Nothing; body: NewSource; answer: Source };
   agent_profile: { path: { agent_id: string }; query: Nothing; body: undefined; answer: Profile };
   append_episode: { path: Nothing; query: Nothing; body: EpisodeRequest; answer: Remembered };
+  ask: { path: Nothing; query: Nothing; body: AskRequestBody; answer: AskedAnswer };
   choose: { path: Nothing; query: Nothing; body: ChoiceRequest; answer: Choice };
   close_session: { path: { session_id: string }; query: Nothing; body: undefined; answer: Session };
   complete_run: { path: { run_id: string }; query: Nothing; body: RunEnd; answer: Run };
@@ -1813,6 +1854,7 @@ export const OPERATIONS: { [K in keyof Operations]: [string, string] } = {
   add_source: ["POST", "/v1/sources"],
   agent_profile: ["GET", "/v1/agents/{agent_id}/profile"],
   append_episode: ["POST", "/v1/episodes"],
+  ask: ["POST", "/v1/ask"],
   choose: ["POST", "/v1/workflows/choose"],
   close_session: ["POST", "/v1/sessions/{session_id}/close"],
   complete_run: ["POST", "/v1/runs/{run_id}/complete"],
@@ -1979,5 +2021,5 @@ export const OPERATIONS: { [K in keyof Operations]: [string, string] } = {
   workflow_history: ["GET", "/v1/workflows/history"],
 };
 
-export const READS: ReadonlySet<string> = new Set(["get_context", "list_namespaces", "query_data", "recall", "search_entries", "search_knowledge"]);
+export const READS: ReadonlySet<string> = new Set(["ask", "get_context", "list_namespaces", "query_data", "recall", "search_entries", "search_knowledge"]);
 export const NOT_KEYED: ReadonlySet<string> = new Set(["add_document", "import_export"]);

@@ -38,7 +38,7 @@ from recordari.models.language import LanguageModel, fenced
 from recordari.recall import recall
 from recordari.recall.accesses import note_use
 from recordari.recall.process_cache import RecallCache
-from recordari.recall.request import MAX_QUERY_CHARACTERS, MAX_TOP_K, RecallAnswer, RecalledItem, RecallRequest, Via
+from recordari.recall.request import AGENT_TOP_K, MAX_QUERY_CHARACTERS, RecallAnswer, RecalledItem, RecallRequest, Via
 from recordari.recall.rules.steps import joined, next_questions
 from recordari.recall.rules.temporal.times import Interval, written_interval
 from recordari.tenants.tenants import TenantCache
@@ -254,7 +254,7 @@ class _Assembly:
         started = time.perf_counter()
         result = await self._recall(question, history=plan.profile.recalls_history)
         if self.request.iterate is Iteration.ALWAYS or (self.request.iterate is Iteration.AUTO and plan.multi_step):
-            await self._step_by_step(question, result, kept=plan.shares[SectionName.LONG_TERM].most or MAX_TOP_K)
+            await self._step_by_step(question, result, kept=plan.shares[SectionName.LONG_TERM].most or AGENT_TOP_K)
         result.milliseconds = (time.perf_counter() - started) * 1000
         return result
 
@@ -293,7 +293,7 @@ class _Assembly:
         """Recall what may be shown unasked; with a time that was asked for, also what has faded and other sessions."""
         request = RecallRequest(
             query=question,
-            top_k=MAX_TOP_K,
+            top_k=AGENT_TOP_K,
             source_kinds=RECALLED,
             since=interval.start if interval is not None else None,
             until=interval.end if interval is not None else None,

@@ -386,10 +386,11 @@ def _message_item(message: Message, session_id: SessionId) -> ContextItem:
 def item_of(item: Item | RecalledItem) -> ContextItem:
     if isinstance(item, RecalledItem):
         kind, item_id, score = item.source_kind, item.id, item.score
+        content = item.content if item.passage is None else item.passage.content
     else:
-        kind, item_id, score = item.kind, item.item_id, None
+        kind, item_id, score, content = item.kind, item.item_id, None, item.content
     return ContextItem(
-        content=item.content,
+        content=content,
         kind=str(kind),
         trust=str(item.trust),
         source_ref=item.source_ref,

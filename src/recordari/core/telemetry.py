@@ -250,7 +250,7 @@ class Measurement:
         self.figures.update(figures)
 
 
-class Usage(Protocol):
+class ReportedUsage(Protocol):
     """Tokens and cost, as agents report them."""
 
     @property
@@ -375,7 +375,7 @@ class Telemetry:
         known = self._named("tool", tool) if _TOOL_NAME.fullmatch(tool) else OTHER
         self._tool_seconds.labels("agent", known, "error" if failed else "ok").observe(seconds)
 
-    def count_run(self, tenant_id: UUID, currency: str, usage: Usage | None) -> None:
+    def count_run(self, tenant_id: UUID, currency: str, usage: ReportedUsage | None) -> None:
         """Count what a turn or a run of a tenant used."""
         if usage is None:
             return

@@ -86,9 +86,9 @@ async def pending(tx: Transaction, topic: str) -> int:
     return int(await tx.value(queries.count_pending, topic=topic))
 
 
-def ask_waiting(topic: str) -> BatchedQuery[bool]:
-    """Whether the tenant has entries of the topic, dead letters included; for `read_batch`."""
-    return BatchedQuery(queries.is_waiting, lambda rows: bool(rows[0]["is_waiting"]), topic=topic)
+def ask_waiting(topics: Sequence[str]) -> BatchedQuery[bool]:
+    """Whether the tenant has entries of the topics, dead letters included; for `read_batch`."""
+    return BatchedQuery(queries.is_waiting, lambda rows: bool(rows[0]["is_waiting"]), topics=list(topics))
 
 
 async def claim_fresh(

@@ -122,8 +122,8 @@ WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s) AND attempts = %(at
 SELECT count(*) FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)s
 
 -- name: is_waiting
--- Whether the tenant has rows of one topic.
-SELECT EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)s) AS is_waiting
+-- Whether the tenant has rows of these topics.
+SELECT EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = ANY(%(topics)s)) AS is_waiting
 
 -- name: count_by_topic
 -- Rows that wait and dead letters, by topic.

@@ -295,7 +295,7 @@ def _paragraph(element: ElementTree.Element) -> str:
 
 
 def read_pptx(data: bytes) -> Iterator[Read]:
-    """The slides of a presentation in order, each under its title."""
+    """The slides of a presentation in order, each under its title, with its speaker notes."""
     archive = _Archive(data)
     presentation = "ppt/presentation.xml"
     related = archive.related(presentation)
@@ -315,7 +315,18 @@ def read_pptx(data: bytes) -> Iterator[Read]:
                 for row in _outermost(table, f"{_A}tr")
             ]
             blocks.append(Block(kind=BlockKind.TABLE, text="\n".join(rows), page=number))
+        blocks += [Block(kind=BlockKind.PARAGRAPH, text=note, page=number) for note in _speaker_notes(archive, name)]
         yield number, len(slides), sorted(blocks, key=lambda block: block.kind is not BlockKind.HEADING)
+
+
+def _speaker_notes(archive: _Archive, slide: str) -> Iterator[str]:
+    """What the speaker notes of a slide say, without its number and picture."""
+    for name in archive.related(slide).values():
+        if "/notesSlides/" in f"/{name}" and name in archive:
+            for shape in _outermost(archive.xml(name), f"{_P}sp"):
+                placeholder = shape.find(f"{_P}nvSpPr/{_P}nvPr/{_P}ph")
+                if placeholder is not None and placeholder.get("type") == "body" and (text := _slide_text(shape)):
+                    yield text
 
 
 def _slide_text(element: ElementTree.Element) -> str:

@@ -35,7 +35,7 @@ from recordari.memory.index import EMBED_TOPIC
 from recordari.privacy.sanitise import sanitise_items
 from recordari.tenants.tenants import require_admin
 
-READING = "1"  # version of reading and chunking; another one makes a new revision of the same file
+READING = "2"  # version of reading and chunking; another one makes a new revision of the same file
 MAX_NAME = 400
 MAX_TITLE = 300
 TRIES = 3

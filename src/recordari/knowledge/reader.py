@@ -23,10 +23,11 @@ from weakref import WeakValueDictionary
 from recordari.core.checks import Progress
 from recordari.errors import ConfigurationError, InvalidInput, TooLarge
 from recordari.knowledge.rules.chunks import Block, BlockKind
-from recordari.knowledge.rules.markup import blocks_of_markdown, blocks_of_text
+from recordari.knowledge.rules.markup import blocks_of_csv, blocks_of_markdown, blocks_of_text
 
 TEXT = "text/plain"
 MARKDOWN = "text/markdown"
+CSV = "text/csv"
 HTML = "text/html"
 PDF = "application/pdf"
 _OFFICE = "application/vnd.openxmlformats-officedocument"
@@ -39,6 +40,8 @@ SUFFIXES = {
     ".text": TEXT,
     ".md": MARKDOWN,
     ".markdown": MARKDOWN,
+    ".csv": CSV,
+    ".tsv": CSV,
     ".html": HTML,
     ".htm": HTML,
     ".xhtml": HTML,
@@ -47,18 +50,21 @@ SUFFIXES = {
     ".xlsx": XLSX,
     ".pptx": PPTX,
 }
+_READ_HERE = {TEXT: blocks_of_text, MARKDOWN: blocks_of_markdown, CSV: blocks_of_csv}
 BINARY = frozenset({PDF, DOCX, XLSX, PPTX})
 _ALSO = {
     "text/x-markdown": MARKDOWN,
     "application/xhtml+xml": HTML,
     "application/x-pdf": PDF,
+    "application/csv": CSV,
+    "text/tab-separated-values": CSV,
     "application/json": TEXT,
     "application/xml": TEXT,
 }
 _ANY = frozenset({"application/octet-stream", "application/x-www-form-urlencoded", "binary/octet-stream"})
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "PYTHONHOME", "LANG", "LC_ALL", "SYSTEMROOT")
 _LENGTH = struct.Struct(">I")
-_READABLE = "text, Markdown, HTML, PDF, docx, xlsx or pptx"
+_READABLE = "text, Markdown, CSV, HTML, PDF, docx, xlsx or pptx"
 AT_ONCE = 2  # files read in parallel
 MOST_TEXT = 20_000_000  # characters of one document
 
@@ -149,11 +155,10 @@ class Extractor:
         progress: Progress | None = None,
     ) -> ExtractedDocument:
         """The blocks of a file; `InvalidInput` says why it cannot be read."""
-        if media_type in {TEXT, MARKDOWN}:
+        if media_type in _READ_HERE:
             text = decoded(data, charset)
             _check_size(len(text))
-            read = blocks_of_markdown if media_type == MARKDOWN else blocks_of_text
-            return ExtractedDocument(blocks=tuple(await asyncio.to_thread(read, text)))
+            return ExtractedDocument(blocks=tuple(await asyncio.to_thread(_READ_HERE[media_type], text)))
         if media_type == PDF and find_spec("pypdf") is None:
             raise ConfigurationError("reading PDF needs a package; install it with: pip install 'recordari[docs]'")
         if media_type == HTML:

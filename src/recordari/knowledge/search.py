@@ -18,6 +18,7 @@ from recordari.knowledge.sources import require_source
 from recordari.recall.accesses import AccessCounts
 from recordari.recall.recall import find
 from recordari.recall.request import MAX_TOP_K, Arm, RecallAnswer, RecalledItem, RecallRequest, Via, check_request
+from recordari.recall.rules.confidence import hint_for
 
 PARTS_AT_ONCE = 4
 
@@ -105,11 +106,14 @@ def _joined(answers: Sequence[RecallAnswer], top_k: int) -> RecallAnswer:
         for item in rank
         if item is not None
     ][:top_k]
+    confidence = max(answer.confidence for answer in answers)
     return RecallAnswer(
         items=tuple(chosen),
         total=len(chosen),
         degraded=any(answer.degraded for answer in answers),
         rerank_used=False,
+        confidence=confidence,
+        hint=hint_for(confidence, len(chosen)),
     )
 
 

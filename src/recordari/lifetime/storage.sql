@@ -30,9 +30,11 @@ ON CONFLICT (tenant_id, hash) DO UPDATE SET forgotten_at = excluded.forgotten_at
 RETURNING hash, subject, item_id, is_final, forgotten_at
 
 -- name: delete_derived
--- Everything made from these items: vectors, links, opinions, counts, notes, work that waits for them.
+-- Everything made from these items: vectors, passages, links, opinions, counts, notes, work that waits for them.
 WITH embedded AS (
     DELETE FROM vectors WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
+), cut AS (
+    DELETE FROM passages WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
 ), evident AS (
     DELETE FROM evidence
     WHERE tenant_id = %(tenant_id)s AND (item_id = ANY(%(item_ids)s) OR source_item_id = ANY(%(item_ids)s))

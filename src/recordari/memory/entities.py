@@ -49,7 +49,7 @@ async def entity_graph(
         raise InvalidInput(f"limit must be from 1 to {MOST_NODES}", field="limit")
     async with resources.database.transaction(identity) as tx:
         if around is None:
-            looked_at = await vector_storage.newest_named(tx, limit=MOST_ITEMS)
+            looked_at = await vector_storage.newest_items(tx, limit=MOST_ITEMS)
         else:
             looked_at = await vector_storage.items_mentioning(tx, around, None, before=LAST, limit=MOST_ITEMS)
         nodes = await vector_storage.entities_of(tx, looked_at, limit=limit)

@@ -33,6 +33,7 @@ from recordari.memory.rules import (
     entities_in,
     extraction_of,
     indexed,
+    is_long,
     searched_text,
 )
 from recordari.memory.storage import Row
@@ -43,6 +44,9 @@ from recordari.tenants import storage as tenants_storage
 from recordari.tenants.tenants import require_admin
 
 EMBED_TOPIC = "embed"
+PASSAGES_TOPIC = "passages"
+INDEX_TOPICS = (EMBED_TOPIC, PASSAGES_TOPIC)
+"""While these have work left, search by meaning is not complete."""
 FULL_BATCH = 200
 IMPORTED = 64  # a batch of this size is part of an import
 PAGE = 500
@@ -127,6 +131,8 @@ async def _add_next_work(
         topic = KINDS[Kind(text.kind)].next_topic
         if topic is not None and not (topic == EXTRACT_TOPIC and extraction is Extraction.OFF):
             following[topic].append(text.item_id)
+        if is_long(text.kind, text.content, text.payload_key):
+            following[PASSAGES_TOPIC].append(text.item_id)
     for topic, item_ids in following.items():
         await outbox.add(tx, topic, item_ids)
     return set(following)
@@ -194,8 +200,10 @@ async def reembed(
         # Items that were written with a vector of the old model while the target was set.
         missing = await vector_storage.items_without_vector(tx, embedder.model_id, after=FIRST, limit=PAGE)
         await outbox.add(tx, EMBED_TOPIC, missing)
+        await outbox.add(tx, PASSAGES_TOPIC, await vector_storage.items_with_passages(tx, model_id=embedder.model_id))
         await audit.record(tx, "index.reembed", "tenant", identity.tenant_id, model_id=embedder.model_id, items=done)
         await look_later(resources, tx)
+    resources.wake(PASSAGES_TOPIC)
     resources.forget_tenant(identity.tenant_id)
     done += before
     total = max(total, done)  # some may have been written meanwhile

@@ -34,7 +34,7 @@ from recordari.kit.resources import Resources
 from recordari.memory import storage
 from recordari.memory.index import EMBED_TOPIC, Threads, derive
 from recordari.memory.objects import Objects
-from recordari.memory.rules import SETTING, Extraction, embedded_text, entities_in, searched_text
+from recordari.memory.rules import SETTING, Extraction, embedded_text, entities_in, is_long, searched_text
 from recordari.memory.storage import Key, Meaning, Row
 from recordari.memory.tenant_view import TenantViews
 from recordari.memory.versions import free_reference, link_predecessor
@@ -438,13 +438,10 @@ async def _save_body(tx: Transaction, item_id: UUID, row: Row, object_key: str |
     )
 
 
-MOST_CHARACTERS = 10_000  # longer texts are embedded in the background
-
-
 def meaning_of(resources: Resources, identity: Identity, row: Row, *, model_id: str | None) -> Meaning | None:
     """The vector and the entities of an item; None where a job should compute them."""
     embedder, item = resources.embedders.instant(model_id), row.item
-    if embedder is None or len(item.content) > MOST_CHARACTERS:
+    if embedder is None or is_long(item.kind, item.content, item.payload_key):
         return None
     before = resources.get(Threads).before(identity.tenant_id, row)
     text = embedded_text(

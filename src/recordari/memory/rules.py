@@ -18,6 +18,10 @@ from recordari.core.items import Kind
 from recordari.core.text import STOP_WORDS, terms
 
 PREVIOUS_HEAD = 200  # characters of the message before that are embedded with a message
+LONG_TEXT = 3_000  # characters; a longer text is also searched passage by passage
+PASSAGE = 1_500  # characters of a passage: a model reads about so many as one thought
+LONGEST_PASSAGE = 2_000
+MOST_PASSAGES = 1_000  # of one text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +66,48 @@ def embedded_text(
         lines.insert(0, title)
     date = f"[{event_time.day} {event_time:%B %Y}] " if event_time is not None else ""
     return date + "\n".join(lines)
+
+
+def is_long(kind: str, content: str, payload_key: str | None) -> bool:
+    """Whether a text is cut into passages; chunks of documents are passages already."""
+    return kind != Kind.DOCUMENT_CHUNK and (payload_key is not None or len(content) > LONG_TEXT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A passage of a long text; `start` counts bytes of the whole."""
+
+    start: int
+    content: str
+
+
+def passages_of(whole: str) -> list[Cut]:
+    """Cut a long text into passages: between paragraphs, lines or sentences, else between words."""
+    cuts: list[Cut] = []
+    first = start = 0
+    while first < len(whole) and len(cuts) < MOST_PASSAGES:
+        past = _passage_end(whole, first)
+        part = whole[first:past]
+        if part.strip():
+            lead = part[: len(part) - len(part.lstrip())]
+            cuts.append(Cut(start=start + len(lead.encode()), content=part.strip()))
+        start += len(part.encode())
+        first = past
+    return cuts
+
+
+_BREAKS = tuple(re.compile(each) for each in (r"\n\s*\n", r"\n", r"[.!?…؟।][\"'”’»)\]]*\s|[。！？｡]", r"[\s,;]"))
+
+
+def _passage_end(whole: str, first: int) -> int:
+    """Where the passage ends that begins there: after the last break of the strongest sort near its usual length."""
+    if len(whole) - first <= LONGEST_PASSAGE:
+        return len(whole)
+    for breaks in _BREAKS:
+        ends = [match.end() for match in breaks.finditer(whole, first + PASSAGE // 2, first + LONGEST_PASSAGE)]
+        if ends:
+            return min(ends, key=lambda end: abs(end - first - PASSAGE))
+    return first + PASSAGE
 
 
 def _title(metadata: dict[str, Any]) -> str | None:
@@ -128,6 +174,13 @@ _ASKS_ADVICE = re.compile(
     r"\b(?:suggest\w{0,6}|recommend\w{0,7}|tips?|advice|advise|ideas?|should (?:i|we)|help me|good idea)\b",
     re.IGNORECASE,
 )
+# A question whose answer may be in many places: a list, or a count of them.
+_ASKS_FOR_MANY = re.compile(
+    r"^\s*(?:which|how many|how much|list|name|welche|wie viele|quel(?:le)?s|combien|qué|cuáles|cuánt[oa]s)\b"
+    r"|\bwhat (?:are|were|all|kinds?|types?|sorts?)\b|\bwhat \w{2,30}s (?:did|does|do|has|have|is|are|was|were)\b"
+    r"|\ball (?:the|of)\b|\bin total\b",
+    re.IGNORECASE,
+)
 _PAST = re.compile(r"\b(?:did|was|were|had)\b", re.IGNORECASE)
 _PRESENT = re.compile(r"\b(?:do|does|am|is|are|have|has|can)\b|'(?:m|re|ve|s)\b", re.IGNORECASE)
 # How plainly the wording asks for the present, from 0 to 1.
@@ -150,6 +203,8 @@ class QuestionWording:
     when: bool
     present: float = 0.0
     """How plainly it asks about the present, from 0 to 1: then the last of several answers holds."""
+    many: bool = False
+    """It asks for a list or a count: what answers it may be in several sessions."""
 
 
 def traits_of(text: str) -> Trait:
@@ -171,6 +226,7 @@ def asked_by(question: str) -> QuestionWording:
         about_the_speaker=about_the_speaker,
         when=when,
         present=0.0 if when else _present(plain, about_the_speaker),
+        many=_ASKS_FOR_MANY.search(plain) is not None,
     )
 
 

@@ -290,11 +290,18 @@ async def find_buried(tx: Transaction, item: Prepared) -> UUID | None:
 FREQUENCY_CAP = 20_000
 
 
-def ask_collection() -> BatchedQuery[tuple[int, int, float]]:
-    """The number of live items, the number without repetitions, and the mean length of these in terms."""
-    return BatchedQuery(
-        queries.collection, lambda rows: (rows[0]["items"], rows[0]["distinct_items"], rows[0]["mean_length"])
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionCounts:
+    """The number of live items, the number without repetitions, the mean length of these in terms, and of passages."""
+
+    items: int
+    distinct_items: int
+    mean_length: float
+    passages: int
+
+
+def ask_collection() -> BatchedQuery[CollectionCounts]:
+    return BatchedQuery(queries.collection, lambda rows: CollectionCounts(**rows[0]))
 
 
 async def document_frequencies(database: Database, identity: Identity, terms: Sequence[str]) -> dict[str, int]:

@@ -122,6 +122,8 @@ WITH gone AS (
     DELETE FROM vectors WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
 ), unmentioned AS (
     DELETE FROM mentions WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
+), uncut AS (
+    DELETE FROM passages WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
 ), shortened AS (
     DELETE FROM payloads
     WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND payload_key IS DISTINCT FROM %(payload_key)s::text
@@ -183,10 +185,12 @@ JOIN tombstones b ON b.tenant_id = n.tenant_id AND b.hash = ANY(item_hashes(n.sa
 WHERE n.tenant_id = %(tenant_id)s AND b.item_id IS NOT NULL LIMIT 1
 
 -- name: collection
--- The number of items that recall may show, the number without repetitions, and the mean number of terms of these.
+-- The number of items that recall may show, the number without repetitions, the mean number of terms of these, and the number
+-- of passages.
 -- A fact repeats the message that it was taken from, while that message may be shown.
 SELECT count(*) AS items, count(*) FILTER (WHERE NOT r.is_repeated) AS distinct_items,
-    COALESCE(avg(octet_length(i.terms) / 4) FILTER (WHERE NOT r.is_repeated), 0)::float8 AS mean_length
+    COALESCE(avg(octet_length(i.terms) / 4) FILTER (WHERE NOT r.is_repeated), 0)::float8 AS mean_length,
+    (SELECT count(*) FROM passages p WHERE p.tenant_id = %(tenant_id)s) AS passages
 -- Facts are looked up singly: as a join, a plan from before an import was analysed would scan all of it for each.
 FROM items i CROSS JOIN LATERAL (
     SELECT i.kind = 'fact' AND EXISTS (
@@ -196,12 +200,14 @@ FROM items i CROSS JOIN LATERAL (
 WHERE i.tenant_id = %(tenant_id)s AND i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
 
 -- name: document_frequencies
--- In how many items without repetitions each term occurs; beyond the cap a term counts as common.
+-- In how many items without repetitions and in how many passages each term occurs; beyond the cap a term counts as common.
 SELECT (SELECT count(*) FROM (
     SELECT FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query AND (i.kind <> 'fact' OR NOT EXISTS (
         SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id
             AND s.invalid_at IS NULL AND s.superseded_by IS NULL AND s.deleted_at IS NULL AND s.anonymized_at IS NULL
-        WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0)) LIMIT %(cap)s) s) AS frequency
+        WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0)) LIMIT %(cap)s) s)
+    + (SELECT count(*) FROM (
+        SELECT FROM passages p WHERE p.tenant_id = %(tenant_id)s AND p.tsv @@ t.query LIMIT %(cap)s) s) AS frequency
 FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS t (query, ordinal) ORDER BY ordinal
 
 -- name: fact_states

@@ -45,6 +45,9 @@ class TenantView:
     mean_length: float
     looked_at: float
     model_looked_at: float
+    passages: int = 0
+    has_passages: bool = False
+    """Whether any text of it was cut into passages."""
     frequencies: dict[str, int] = field(default_factory=dict)
     counted_at: int
     """The number of items when the first frequencies were counted."""
@@ -56,7 +59,7 @@ class TenantView:
     def collection(self, terms: Sequence[str]) -> Collection:
         """Statistics for the ranker; a word is not more common because facts repeat it."""
         return Collection(
-            items=self.distinct_items,
+            items=self.distinct_items + self.passages,
             mean_length=self.mean_length,
             frequencies={term: self.frequencies.get(term, 0) for term in terms},
         )
@@ -125,7 +128,9 @@ class TenantViews:
             )
             if len(view.frequencies) > MOST_TERMS:
                 view.frequencies.clear()
-            view.frequencies |= {term: _uncapped(count, view.distinct_items) for term, count in counts.items()}
+            view.frequencies |= {
+                term: _uncapped(count, view.distinct_items + view.passages) for term, count in counts.items()
+            }
         return view
 
     def forget_tenant(self, tenant_id: TenantId) -> None:
@@ -144,17 +149,19 @@ async def _read(database: Database, identity: Identity) -> TenantView:
     read_at, collection = time.monotonic(), memory_storage.ask_collection()
     tenant, models = tenants_storage.ask_tenant(), vector_storage.ask_models()
     await database.read_batch(identity, [tenant, models, collection])
-    items, distinct_items, mean_length = collection.answer
+    counts = collection.answer
     return TenantView(
         language=tenant.answer.language if tenant.answer is not None else "english",
         settings=tenant.answer.settings if tenant.answer is not None else {},
         model_id=models.answer.active,
-        items=items,
-        distinct_items=distinct_items,
-        mean_length=mean_length,
+        has_passages=models.answer.has_passages,
+        items=counts.items,
+        distinct_items=counts.distinct_items,
+        mean_length=counts.mean_length,
+        passages=counts.passages,
         looked_at=read_at,
         model_looked_at=read_at,
-        counted_at=items,
+        counted_at=counts.items,
     )
 
 
@@ -164,7 +171,7 @@ async def _read_model(database: Database, identity: Identity, view: TenantView) 
     await database.read_batch(identity, [tenant, models])
     if tenant.answer is not None:
         view.language, view.settings = tenant.answer.language, tenant.answer.settings
-    view.model_id, view.model_looked_at = models.answer.active, read_at
+    view.model_id, view.has_passages, view.model_looked_at = models.answer.active, models.answer.has_passages, read_at
 
 
 def _uncapped(count: int, items: int) -> int:

@@ -15,12 +15,12 @@ import psycopg
 from pgvector import HalfVector
 from psycopg import sql
 
-from recordari.core.identity import Identity, Role
+from recordari.core.identity import Identity, Role, SessionId, session_thread
 from recordari.db.database import BatchedQuery, Transaction
 from recordari.db.pool import refuse_pooler
 from recordari.db.queries import Queries
 from recordari.errors import DatabaseUnavailable
-from recordari.memory.rules import Entity, EntityLink, EntityNode, Indexed
+from recordari.memory.rules import Cut, Entity, EntityLink, EntityNode, Indexed
 from recordari.memory.storage import entity_columns, line_of
 
 queries = Queries(__name__)
@@ -34,11 +34,28 @@ class TextToEmbed:
     kind: str
     content: str
     content_hash: bytes
+    payload_key: str | None
     speaker: str | None
     event_time: datetime
     metadata: dict[str, Any]
     previous_speaker: str | None
     previous_head: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongText:
+    """An item with its whole body: in the row, or in the object store."""
+
+    item_id: UUID
+    kind: str
+    content: str
+    content_hash: bytes
+    payload_key: str | None
+    speaker: str | None
+    event_time: datetime
+    media_type: str | None
+    body: bytes | None
+    object_key: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +65,7 @@ class Models:
     active: str | None = None
     target: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    has_passages: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +91,42 @@ async def save_vectors(tx: Transaction, model_id: str, texts: Sequence[TextToEmb
     )
 
 
+async def long_texts(tx: Transaction, item_ids: Sequence[UUID]) -> list[LongText]:
+    return await tx.all(queries.long_texts, LongText, item_ids=list(item_ids))
+
+
+async def save_passages(
+    tx: Transaction,
+    text: LongText,
+    cuts: Sequence[Cut],
+    columns: Sequence[Indexed],
+    *,
+    model_id: str | None,
+    vectors: Sequence[np.ndarray],
+) -> None:
+    """Replace the passages of an item, unless its text is another one by now."""
+    await tx.run(queries.delete_passages, item_id=text.item_id)
+    await tx.run(
+        queries.save_passages,
+        item_id=text.item_id,
+        content_hash=text.content_hash,
+        starts=[cut.start for cut in cuts],
+        contents=[cut.content for cut in cuts],
+        tsvs=[each.tsv for each in columns],
+        terms=[each.terms for each in columns],
+        tokens=[each.tokens for each in columns],
+        traits=[each.traits for each in columns],
+        model_id=model_id,
+        embeddings=[HalfVector(vector) for vector in vectors] or [None] * len(cuts),
+    )
+
+
+async def items_with_passages(tx: Transaction, *, model_id: str) -> list[UUID]:
+    """The items whose passages have no vector of this model."""
+    rows = await tx.dicts(queries.items_with_passages, model_id=model_id)
+    return [row["item_id"] for row in rows]
+
+
 async def save_entities(tx: Transaction, named: Sequence[tuple[UUID, Entity]]) -> None:
     if not named:
         return
@@ -84,9 +138,19 @@ async def save_entities(tx: Transaction, named: Sequence[tuple[UUID, Entity]]) -
     )
 
 
-async def newest_named(tx: Transaction, *, limit: int) -> list[UUID]:
-    query = queries.newest_named.filled(may_see=queries.may_see.sql)
-    return [row["item_id"] for row in await tx.dicts(query, **await _seen_by(tx), limit=limit)]
+async def newest_items(tx: Transaction, *, limit: int) -> list[UUID]:
+    """The newest live items that the identity may see; of an administrator who names a user, all sessions of the user."""
+    caller = tx.identity
+    if caller.crosses_owners and caller.agent_id is None:
+        return [row["item_id"] for row in await tx.dicts(queries.newest_of_all, limit=limit)]
+    owners = ["tenant:"]
+    owners += [f"user:{caller.user_id}"] if caller.user_id is not None else []
+    owners += [f"agent:{caller.agent_id}"] if caller.agent_id is not None else []
+    line = await line_of(tx, caller.owned_by, caller.session_id)
+    owners += [session_thread(caller.owned_by, session_id) for session_id in line]
+    every = session_thread(caller.owned_by, SessionId("")) if caller.role is Role.ADMIN else ""
+    sessions = {"sessions_from": every, "sessions_to": f"{every[:-1]}\x20" if every else ""}
+    return [row["item_id"] for row in await tx.dicts(queries.newest_of_owners, owners=owners, **sessions, limit=limit)]
 
 
 async def items_mentioning(

@@ -1,6 +1,6 @@
 -- name: texts_to_embed
 -- The items of these ids that can still be embedded, each with the head of the one before it in its thread.
-SELECT i.item_id, i.kind, i.content, i.content_hash, i.speaker, i.event_time, i.metadata,
+SELECT i.item_id, i.kind, i.content, i.content_hash, i.payload_key, i.speaker, i.event_time, i.metadata,
     p.speaker AS previous_speaker, left(p.content, %(head)s) AS previous_head
 FROM items i
 LEFT JOIN LATERAL (
@@ -25,6 +25,35 @@ JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.cont
 FOR SHARE OF i  -- an item that is being forgotten is waited for, and then gets no vector
 ON CONFLICT (tenant_id, model_id, item_id) DO UPDATE SET
     embedding = excluded.embedding, live = excluded.live, archived = excluded.archived
+
+-- name: long_texts
+-- The items of these ids with their whole bodies, where they have one.
+SELECT i.item_id, i.kind, i.content, i.content_hash, i.payload_key, i.speaker, i.event_time, p.media_type, p.body, p.object_key
+FROM items i LEFT JOIN payloads p ON p.tenant_id = i.tenant_id AND p.payload_key = i.payload_key AND p.item_id = i.item_id
+WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.anonymized_at IS NULL AND i.deleted_at IS NULL
+
+-- name: delete_passages
+-- Delete the passages of an item.
+DELETE FROM passages WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
+
+-- name: save_passages
+-- The passages of an item whose text is still the one that was cut.
+INSERT INTO passages (
+    tenant_id, item_id, ordinal, start, kind, event_time, owner, content, tsv, terms, tokens, traits, model_id, embedding)
+SELECT i.tenant_id, i.item_id, g.ordinal, g.start, i.kind, i.event_time, i.owner, g.content, g.tsv::tsvector, g.terms, g.tokens,
+    g.traits, %(model_id)s::text, g.embedding
+FROM unnest(%(starts)s::bigint[], %(contents)s::text[], %(tsvs)s::text[], %(terms)b::bytea[], %(tokens)b::bytea[],
+    %(traits)s::smallint[], %(embeddings)b::halfvec[])
+    WITH ORDINALITY AS g (start, content, tsv, terms, tokens, traits, embedding, ordinal)
+JOIN (
+    SELECT * FROM items WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND content_hash = %(content_hash)s
+        AND anonymized_at IS NULL AND deleted_at IS NULL
+    FOR SHARE  -- an item that is being forgotten is waited for, and then gets no passages
+) i ON true
+
+-- name: items_with_passages
+-- Items whose passages another model embedded.
+SELECT DISTINCT item_id FROM passages WHERE tenant_id = %(tenant_id)s AND model_id IS DISTINCT FROM %(model_id)s
 
 -- name: save_entities
 -- Entities of items, each once per tenant, and the items that mention them.
@@ -56,12 +85,21 @@ ON CONFLICT (tenant_id, entity_id, item_id) DO NOTHING
 -- Delete the mentions of items, before they are found again.
 DELETE FROM mentions WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
 
--- name: newest_named
--- The newest live items that the identity may see and that mention something, for a look at their entities.
-SELECT i.item_id FROM items i
-WHERE i.tenant_id = %(tenant_id)s AND i.live AND {may_see}
-    AND EXISTS (SELECT FROM mentions m WHERE m.tenant_id = %(tenant_id)s AND m.item_id = i.item_id)
-ORDER BY i.item_id DESC LIMIT %(limit)s
+-- name: newest_of_all
+-- The newest live items of the tenant.
+SELECT i.item_id FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.live ORDER BY i.item_id DESC LIMIT %(limit)s
+
+-- name: newest_of_owners
+-- The newest live items of these owners, and of an owner's sessions where they are named; found by their owner, however large
+-- the tenant is.
+SELECT item_id FROM (
+    SELECT i.item_id FROM items i
+    WHERE i.tenant_id = %(tenant_id)s AND i.live AND i.owner COLLATE "C" = ANY(%(owners)s::text[])
+    UNION
+    SELECT i.item_id FROM items i
+    WHERE i.tenant_id = %(tenant_id)s AND i.live AND i.owner COLLATE "C" >= %(sessions_from)s::text
+        AND i.owner COLLATE "C" < %(sessions_to)s::text) i
+ORDER BY item_id DESC LIMIT %(limit)s
 
 -- name: items_mentioning
 -- The newest live items that the identity may see and that mention all of these entities, before an id.
@@ -149,8 +187,10 @@ FROM unnest(%(item_ids)s::uuid[], %(tsvs)s::text[], %(terms)s::bytea[], %(tokens
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at IS NULL
 
 -- name: find_models
--- The model that recall uses, the model that the tenant moves to, and the settings.
-SELECT embedding_model AS active, embedding_target AS target, settings FROM tenants WHERE tenant_id = %(tenant_id)s
+-- The model that recall uses, the model that the tenant moves to, the settings, and whether any text was cut into passages.
+SELECT embedding_model AS active, embedding_target AS target, settings,
+    EXISTS (SELECT FROM passages p WHERE p.tenant_id = %(tenant_id)s) AS has_passages
+FROM tenants WHERE tenant_id = %(tenant_id)s
 
 -- name: choose_model
 -- Set the model that recall uses, unless one is set.

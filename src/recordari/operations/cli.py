@@ -1,4 +1,4 @@
-"""`recordari db`, `doctor`, `stats` and `models`: commands for operators."""
+"""`recordari db`, `doctor`, `settings`, `stats` and `models`: commands for operators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeVar
 
 import typer
 
-from recordari.config import Settings
+from recordari.config import Settings, list_settings
 from recordari.db.address import Address, bring_up_to_date, embedded_server, open_address, owner_of, setup_script
 from recordari.db.backup import run_psql
 from recordari.errors import ConfigurationError, RecordariError
@@ -274,6 +274,17 @@ def stats(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
         **{f"quota {name}": f"{share:.1%}" for name, share in figures.quota.shares.items()},
     }
     return Answer(figures, Record(shown), *(Hint(f"warning: {warning}") for warning in figures.quota.warnings))
+
+
+def settings(
+    name: Annotated[str, typer.Argument(help="Only settings whose name has this in it, such as `embedding`.")] = "",
+) -> Table:
+    """List the settings: variable, default and meaning, and whether each is set here.
+
+    Set them in the environment or in a `.env` file in the working folder. Lists and objects are written as JSON.
+    """
+    found = [one for one in list_settings(read_settings()) if name.upper() in one.variable]
+    return Table(found, empty="no setting has this in its name")
 
 
 models_commands = Commands()

@@ -1,4 +1,4 @@
-"""`recordari remember`, `recall` and `read-tool-output`: the verbs, for a person."""
+"""`recordari remember`, `recall`, `ask` and `read-tool-output`: the verbs, for a person."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ from recordari.memory import items
 from recordari.memory import remember as remember_verbs
 from recordari.memory.cli import settle
 from recordari.memory.remember import Remembered
+from recordari.recall import ask as ask_verbs
 from recordari.recall import recall as recall_verbs
 from recordari.recall.request import RecalledItem
+from recordari.recall.rules.confidence import UNLIKELY
 
 SHOWN_PART = 0.005  # of a score; smaller parts are not drawn
 EMBED_PATIENCE = 5.0  # seconds; a person waits, even if the model is missing
@@ -100,6 +102,7 @@ def recall(
     known_at: Moment = None,
     no_rerank: NoRerank = False,
     include_superseded: Annotated[bool, typer.Option("--include-superseded", help="Retired facts too.")] = False,
+    min_confidence: Annotated[float, typer.Option(help="Below it the answer has no items, 0 to 1.")] = 0.0,
     explain: Explain = False,
 ) -> Answer:
     """Ask memory; the best item comes first."""
@@ -112,6 +115,7 @@ def recall(
             scope=scope,
             enable_rerank=not no_rerank,
             include_superseded=include_superseded,
+            min_confidence=min_confidence,
             explain=explain,
             since=read_moment(since),
             until=read_moment(until),
@@ -134,8 +138,33 @@ def recall(
         Table([_row(item, reasons) for item in answer.items], empty=empty),
         *(_bars(answer.trace, answer.items) if answer.trace is not None else ()),
         *(Hint(line) for line in (_trace_lines(answer.trace) if answer.trace is not None else ())),
+        Hint(f"{answer.hint} (confidence {answer.confidence:.2f})") if answer.items and answer.hint else None,
         Hint(late) if answer.degraded else None,
     )
+
+
+def ask_memory(
+    question: Annotated[str, typer.Argument(help="The question, in your words.")],
+    *,
+    scope: Annotated[AskedScope, typer.Option(help="Where to look.")] = AskedScope.ANY,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    user: User = None,
+    agent: Agent = None,
+    session: Session = None,
+    as_of: Moment = None,
+    min_confidence: Annotated[float, typer.Option(help="Below it nothing is answered, 0 to 1.")] = UNLIKELY,
+) -> Answer:
+    """Answer a question from memory, with quotes and their sources."""
+    found = ask(
+        lambda caller: ask_verbs.ask(
+            *caller, question, scope=scope, as_of=read_moment(as_of), min_confidence=min_confidence
+        ),
+        tenant,
+        user=user,
+        agent=agent,
+        session=session,
+    )
+    return Answer(found, Text(found.answer or found.hint or ""), Hint(f"confidence {found.confidence:.2f}"))
 
 
 def read_tool_output(
@@ -152,7 +181,7 @@ def read_tool_output(
 
 
 def _row(item: RecalledItem, reasons: Mapping[str, str] | None) -> dict[str, object]:
-    text = shortened(item.content)
+    text = shortened(item.content if item.passage is None else item.passage.content)
     row: dict[str, object] = {
         "id": item.id,
         "score": f"{item.score:.3f}",

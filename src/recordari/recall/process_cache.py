@@ -113,22 +113,22 @@ class SnapshotCache:
         return requests is not None and replace(requests, times=requests.times + 1).is_enough
 
     async def read(
-        self, database: Database, visibility: Visibility, *, model_id: str, dimensions: int, topic: str
+        self, database: Database, visibility: Visibility, *, model_id: str, dimensions: int, topics: Sequence[str]
     ) -> tuple[Snapshot, bool, bool] | None:
-        """The items visible now, whether the topic has work left, and whether all of them were read just now.
+        """The items visible now, whether the topics have work left, and whether all of them were read just now.
 
         None when the database must be searched.
         """
         key = _Key(visibility, model_id)
         if self._large.get(key) is None:
-            owned = await self._read_owned(database, key, dimensions, topic)
+            owned = await self._read_owned(database, key, dimensions, topics)
             if owned is not None:
                 return owned
         snapshot = self._snapshots.get(key)
         requests = self._count_request(key) if snapshot is None else None
         if requests is not None and not requests.is_enough:
             return None
-        state = await self._current_state(database, key, topic)
+        state = await self._current_state(database, key, topics)
         items = len(state.versions) // _ENTRY
         if items > MOST_ITEMS:
             self._drop(key)
@@ -148,13 +148,13 @@ class SnapshotCache:
         return snapshot, state.waiting, False
 
     async def _read_owned(
-        self, database: Database, key: _Key, dimensions: int, topic: str
+        self, database: Database, key: _Key, dimensions: int, topics: Sequence[str]
     ) -> tuple[Snapshot, bool, bool] | None:
         """Read a small memory whole, unless it is at hand and has not changed; None if it is not small."""
         snapshot = self._snapshots.get(key)
         known = snapshot.state.changes if snapshot is not None and not snapshot.is_incomplete else None
         changes, waiting, rows = await storage.find_owned_rows(
-            database, key.visibility, key.model_id, known=known, topic=topic, limit=MOST_OWNED + 1
+            database, key.visibility, key.model_id, known=known, topics=topics, limit=MOST_OWNED + 1
         )
         if len(rows) > MOST_OWNED:
             self._large.put(key, True)
@@ -167,28 +167,28 @@ class SnapshotCache:
         self._keep(key, snapshot)
         return snapshot, waiting, is_fresh
 
-    async def _current_state(self, database: Database, key: _Key, topic: str) -> VisibleVersions:
+    async def _current_state(self, database: Database, key: _Key, topics: Sequence[str]) -> VisibleVersions:
         """The state now. Callers during a read share the next read, which begins after all of them called."""
         following = self._following.get(key)
         if following is None:
             if key not in self._reading:
-                return await self._read_state(database, key, topic)
-            following = self._following[key] = asyncio.create_task(self._read_next(database, key, topic))
+                return await self._read_state(database, key, topics)
+            following = self._following[key] = asyncio.create_task(self._read_next(database, key, topics))
         return await asyncio.shield(following)
 
-    async def _read_next(self, database: Database, key: _Key, topic: str) -> VisibleVersions:
+    async def _read_next(self, database: Database, key: _Key, topics: Sequence[str]) -> VisibleVersions:
         while (reading := self._reading.get(key)) is not None:
             await reading
         del self._following[key]
-        return await self._read_state(database, key, topic)
+        return await self._read_state(database, key, topics)
 
-    async def _read_state(self, database: Database, key: _Key, topic: str) -> VisibleVersions:
+    async def _read_state(self, database: Database, key: _Key, topics: Sequence[str]) -> VisibleVersions:
         done = self._reading[key] = asyncio.get_running_loop().create_future()
         snapshot = self._snapshots.get(key)
         known = snapshot.state if snapshot is not None else None
         try:
             return await storage.find_visible_versions(
-                database, key.visibility, known=known, topic=topic, limit=MOST_ITEMS + 1
+                database, key.visibility, known=known, topics=topics, limit=MOST_ITEMS + 1
             )
         finally:
             del self._reading[key]

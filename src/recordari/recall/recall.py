@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -15,22 +15,32 @@ import numpy as np
 
 from recordari.core import text
 from recordari.core.identity import AskedScope, Identity, Scope, SessionId, checked_choice, checked_id
-from recordari.core.items import Item, Kind, Trust
+from recordari.core.items import Item, Kind
 from recordari.db import outbox
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
-from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.index import EMBED_TOPIC, INDEX_TOPICS
 from recordari.memory.rules import Collection, asked_by, embedded_text, entities_in
 from recordari.memory.tenant_view import TenantView, TenantViews
 from recordari.models.base import fail_open
 from recordari.recall import storage
 from recordari.recall.accesses import RecallTimes, note_use
 from recordari.recall.process_cache import MOST_ITEMS, SnapshotCache
-from recordari.recall.request import Arm, RecallAnswer, RecalledItem, RecallRequest, check_request
+from recordari.recall.request import AGENT_TOP_K, Arm, Passage, RecallAnswer, RecallRequest, check_request
+from recordari.recall.results import (
+    TRACED,
+    SearchResult,
+    read_passages,
+    recalled_item,
+    traced_items,
+    with_passages,
+)
 from recordari.recall.rules.arms import find_rows
 from recordari.recall.rules.candidates import Columns, SearchHits, arm_counts, search_hits
-from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Folded, Question, Ranked, folded, ranked, with_ranks
+from recordari.recall.rules.confidence import Signs, confidence_of, hint_for, signs_of
+from recordari.recall.rules.folding import Folded, folded, newer_first
+from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Question, Ranked, ranked, with_ranks
 from recordari.recall.rules.reranking import RERANKED, blended, passage
 from recordari.recall.rules.sources import HISTORY_KINDS, Archive, RecallSettings, left_out, searched
 from recordari.recall.rules.steps import is_bridging
@@ -43,32 +53,13 @@ from recordari.recall.search import (
     scope_weights,
     tokens_of,
     weights_of,
+    words_of,
 )
 from recordari.recall.storage import LexicalHits, Search, Visibility
 from recordari.tenants.tenants import TenantCache
 
 SPARE = 10  # ranked beyond top_k, to replace merged duplicates
-TRACED = 60  # items shown in a trace
 MOST_RANKED = 300  # if most of the ranked items say the same
-_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Result:
-    """The best candidates with their items."""
-
-    best: Sequence[Ranked]
-    items: Mapping[UUID, Item]
-    waiting: bool
-    """Whether any item of the tenant is not embedded yet."""
-    pending: int
-    counts: Mapping[str, int]
-    """How many candidates each arm found."""
-    found_by: Mapping[UUID, tuple[str, ...]]
-    """The arms that found each of the best."""
-    searched_in: str
-    links: Sequence[tuple[UUID, UUID]] | None = None
-    """Pairs of a fact and the turn that it was taken from, where they were read with the items."""
 
 
 async def recall(
@@ -86,13 +77,14 @@ async def recall(
     known_at: datetime | None = None,
     project: str | None = None,
     include_superseded: bool = False,
+    min_confidence: float = 0.0,
     explain: bool = False,
     arms: frozenset[Arm] = frozenset(Arm),
 ) -> RecallAnswer:
     """Find the items that answer the question, among those that the identity may see.
 
-    `as_of` asks what was true then, `known_at` what was recorded by then; items of `project` are preferred. An archived item
-    that is found is soon live again.
+    `as_of` asks what was true then, `known_at` what was recorded by then; items of `project` are preferred. Below
+    `min_confidence` the answer has no items. An archived item that is found is soon live again.
     """
     if source_kinds is not None and not source_kinds:
         raise InvalidInput("source_kinds must name a kind; leave it out for all kinds", field="source_kinds")
@@ -109,6 +101,7 @@ async def recall(
         known_at=known_at,
         project=checked_id("project", project) if project is not None else None,
         include_superseded=include_superseded,
+        min_confidence=min_confidence,
         explain=explain,
         arms=arms,
     )
@@ -166,9 +159,17 @@ class _Recall:
         # Without a vector the model must not be named: vectors of different lengths would be compared.
         search = replace(search, vector=vector, model_id=model_id or "" if vector is not None else "")
         result, merged = await self._find_best(question, search, lexical, view)
-        ordered, rerank_used = await self._reranked(merged.kept, result.items, search, view.language)
+        shown = merged.kept[: max(RERANKED, self.request.top_k)]
+        passages = await read_passages(self.resources, self.identity, shown)
+        ordered, rerank_used = await self._reranked(merged.kept, result.items, passages, search, view.language)
+        found_by = result.found_by[ordered[0].candidate.item_id] if ordered else ()
+        signs = signs_of(question, ordered, found_by=found_by)
+        confidence = confidence_of(signs)
         self._mark("total")
-        chosen = tuple(_recalled(ranked_item, result, merged) for ranked_item in ordered[: self.request.top_k])
+        most = self.request.top_k if confidence >= self.request.min_confidence else 0
+        chosen = tuple(
+            recalled_item(item, result, merged, passages.get(item.candidate.item_id)) for item in ordered[:most]
+        )
         if self.request.counts_as_use:
             note_use(self.resources, self.identity, chosen)
         return RecallAnswer(
@@ -176,7 +177,9 @@ class _Recall:
             total=len(chosen),
             degraded=result.waiting or not embedded,
             rerank_used=rerank_used,
-            trace=self._trace(ordered, result, question, search, merged) if self.request.explain else None,
+            confidence=round(confidence, 3),
+            hint=hint_for(confidence, len(chosen)),
+            trace=self._trace(ordered, result, question, search, merged, signs) if self.request.explain else None,
         )
 
     def _choose_places(self, view: TenantView) -> None:
@@ -188,12 +191,19 @@ class _Recall:
 
     async def _find_best(
         self, question: Question, search: Search, lexical: LexicalHits | None, view: TenantView
-    ) -> tuple[_Result, Folded]:
+    ) -> tuple[SearchResult, Folded]:
         """The best candidates without repetitions; ranks more of them if most say the same."""
         collection = view.collection(question.terms)
         for limit in (self._enough(search), MOST_RANKED):
             cached = await self._in_snapshot(question, search, collection, limit)
             result = cached or await self._in_database(question, search, lexical, collection, limit)
+            if view.has_passages:
+                rank = partial(self._ranked, question, search, collection, repeat=0.0)
+                result = await with_passages(self.resources, self.identity, search, result, rank, limit=limit)
+            if question.asks_for_now and view.distinct_items < view.items:
+                ids = [item.candidate.item_id for item in result.best]
+                outdated = await storage.outdated_among(self.resources.database, self.identity, ids)
+                result = replace(result, best=newer_first(result.best, outdated))
             self._mark("rank")
             links = result.links if result.links is not None else await self._links(result.items)
             merged = folded(result.best, result.items, links, project=self.request.project)
@@ -245,7 +255,7 @@ class _Recall:
 
     async def _in_snapshot(
         self, question: Question, search: Search, collection: Collection, limit: int
-    ) -> _Result | None:
+    ) -> SearchResult | None:
         """The best of a memory with a snapshot in the process; None if there is none."""
         request = self.request
         filters = (request.since, request.until, request.source_id, request.include_superseded or None)
@@ -256,7 +266,7 @@ class _Recall:
             self._visibility(search),
             model_id=search.model_id,
             dimensions=len(search.vector),
-            topic=EMBED_TOPIC,
+            topics=INDEX_TOPICS,
         )
         if cached is None:
             return None
@@ -274,12 +284,12 @@ class _Recall:
             separate_facts=search.separate_facts,
             ordered=request.explain,
         )
-        best = self._ranked(question, search, snapshot.columns, hits.results, collection, limit)
+        best = self._ranked(question, search, collection, snapshot.columns, hits.results, limit)
         if request.explain:
             best = with_ranks(best, hits)
         rows = [snapshot.items[item.row] for item in best]
         items = {row.candidate.item_id: row.item for row in rows}
-        return _Result(
+        return SearchResult(
             best=best,
             items=items,
             links=[(row.candidate.item_id, source) for row in rows for source in row.sources] if is_fresh else None,
@@ -292,7 +302,7 @@ class _Recall:
 
     async def _in_database(
         self, question: Question, search: Search, lexical: LexicalHits | None, collection: Collection, limit: int
-    ) -> _Result:
+    ) -> SearchResult:
         """The best that the indexes of the database find."""
         if lexical is None:
             lexical = await storage.find_early(self.resources.database, self.identity, search)
@@ -300,11 +310,11 @@ class _Recall:
             candidates = await storage.find_candidates(tx, search, lexical)
         self._mark("candidates")
         hits = search_hits(candidates, frozenset(lexical.linked))
-        best = self._ranked(question, search, Columns(rows=candidates), hits, collection, limit)
+        best = self._ranked(question, search, collection, Columns(rows=candidates), hits, limit)
         items = memory_storage.ask_items([item.candidate.item_id for item in best])
-        waiting = outbox.ask_waiting(EMBED_TOPIC)
+        waiting = outbox.ask_waiting(INDEX_TOPICS)
         await self.resources.database.read_batch(self.identity, [items, waiting])
-        return _Result(
+        return SearchResult(
             best=best,
             items=items.answer,
             waiting=waiting.answer,
@@ -329,17 +339,20 @@ class _Recall:
         self,
         question: Question,
         search: Search,
+        collection: Collection,
         columns: Columns,
         hits: SearchHits,
-        collection: Collection,
         limit: int,
+        *,
+        repeat: float | None = None,
     ) -> list[Ranked]:
+        weights = weights_of(self.request.arms, documents=self.request.source_kinds == (Kind.DOCUMENT_CHUNK,))
         return ranked(
             question,
             columns,
             hits,
             collection,
-            weights=weights_of(self.request.arms),
+            weights=weights if repeat is None else replace(weights, repeat=repeat),
             scope_weights=self.weights,
             line=search.line,
             limit=limit,
@@ -369,7 +382,7 @@ class _Recall:
         self, terms: Sequence[str], model_id: str | None, interval: Interval | None, language: str
     ) -> Question:
         query = self.request.query
-        words = [word.casefold() for word in _WORD.findall(query)]
+        words = words_of(query)
         tokens = self.resources.static_tokens
         return Question(
             terms=terms,
@@ -405,7 +418,7 @@ class _Recall:
             source_id=request.source_id,
             exact_below=exact_below(view.items, indexed_from=self.resources.settings.vector_index_from),
             separate_facts=self._has_repetitions(view),
-            depths=depths_of(request.arms),
+            depths=depths_of(request.arms, many=request.top_k > AGENT_TOP_K),
         )
 
     def _has_repetitions(self, view: TenantView) -> bool:
@@ -414,7 +427,12 @@ class _Recall:
         return view.distinct_items < view.items and Kind.FACT in kinds and len(kinds) > 1
 
     async def _reranked(
-        self, best: list[Ranked], items: Mapping[UUID, Item], search: Search, language: str
+        self,
+        best: list[Ranked],
+        items: Mapping[UUID, Item],
+        passages: Mapping[UUID, Passage],
+        search: Search,
+        language: str,
     ) -> tuple[list[Ranked], bool]:
         """The best candidates by our score blended with that of a cross-encoder; unchanged if it fails."""
         reranker = self.resources.reranker
@@ -423,13 +441,19 @@ class _Recall:
                 self.rerank = "nothing was found" if self.request.enable_rerank else "not asked for"
             return best, False
         head = [items[item.candidate.item_id] for item in best[:RERANKED]]
-        passages = [
-            passage(item.content, speaker=item.speaker, moment=item.event_time, terms=search.terms, language=language)
+        texts = [
+            passage(
+                passages[item.item_id].content if item.item_id in passages else item.content,
+                speaker=item.speaker,
+                moment=item.event_time,
+                terms=search.terms,
+                language=language,
+            )
             for item in head
         ]
         scores, ran = await fail_open(
             "rerank",
-            lambda: reranker.rerank(self.request.query, passages),
+            lambda: reranker.rerank(self.request.query, texts),
             fallback=list[float](),
             seconds=self.resources.settings.rerank_timeout,
         )
@@ -438,15 +462,20 @@ class _Recall:
         return ([*blended(best[:RERANKED], scores), *best[RERANKED:]], True) if ran else (best, False)
 
     def _trace(
-        self, ordered: Sequence[Ranked], result: _Result, question: Question, search: Search, merged: Folded
+        self,
+        ordered: Sequence[Ranked],
+        result: SearchResult,
+        question: Question,
+        search: Search,
+        merged: Folded,
+        signs: Signs | None,
     ) -> dict[str, Any]:
-        top_k = self.request.top_k
         return {
             "terms": {term: round(weight, 3) for term, weight in search.terms.items()},
             "terms_too_common": sorted(set(question.terms) - search.terms.keys()),
             "entities": list(search.entity_keys),
             "interval": written_interval(question.interval),
-            "asks_for_now": question.wording.present if question.interval is None else 0.0,
+            "asks_for_now": question.asks_for_now,
             "scopes": {scope: self.weights[scope] for scope in sorted(self.scopes)},
             "scopes_left_out": left_out(self.identity, self.request.scope, self.scopes, self.weights),
             "filters": filters_of(self.request),
@@ -455,45 +484,8 @@ class _Recall:
             "question_embedded": search.vector is not None,
             "candidates": dict(result.counts),
             "pending_embeddings": result.pending,
-            "items": [
-                {
-                    "id": str(item.candidate.item_id),
-                    "score": round(item.score, 4),
-                    "chosen": rank < top_k,
-                    "archived": item.candidate.archived_at is not None,
-                    "cut": None if rank < top_k else "top_k",
-                    "ranks": item.candidate.ranks,
-                    "similarity": None if item.candidate.similarity is None else round(item.candidate.similarity, 4),
-                    "parts": dict(item.parts),
-                }
-                for rank, item in enumerate(ordered[:TRACED])
-            ],
-            "duplicates_merged": [str(item_id) for item_id in merged.duplicates],
-            "facts_folded": [str(item_id) for item_id in merged.facts],
+            **traced_items(ordered, merged, top_k=self.request.top_k),
+            "confidence": {name: round(value, 3) for name, value in asdict(signs).items()} if signs is not None else {},
             "rerank": self.rerank,
             "milliseconds": self.timings,
         }
-
-
-def _recalled(ranked_item: Ranked, result: _Result, merged: Folded) -> RecalledItem:
-    item = result.items[ranked_item.candidate.item_id]
-    return RecalledItem(
-        id=item.item_id,
-        source_kind=Kind(item.kind),
-        source_ref=item.source_ref,
-        content=item.content,
-        event_time=item.event_time,
-        score=round(ranked_item.score, 4),  # further digits are noise of the linear algebra library
-        scope=Scope(item.scope),
-        speaker=item.speaker,
-        trust=Trust(item.trust),
-        session_id=item.session_id,
-        payload_key=item.payload_key,
-        valid_at=item.valid_at,
-        invalid_at=item.invalid_at,
-        archived=item.archived_at is not None,
-        metadata=item.metadata,
-        shared_from=item.shared_from,
-        same_as=tuple(merged.same_as.get(item.item_id, ())),
-        found_by=result.found_by[item.item_id],
-    )

@@ -14,7 +14,8 @@ from recordari.core.identity import AgentId, AskedScope, Identity, Owner, Role, 
 from recordari.core.items import Kind, Trust
 from recordari.errors import Forbidden, InvalidInput
 
-MAX_TOP_K = 20  # R1
+MAX_TOP_K = 50
+AGENT_TOP_K = 20  # R1: the most that an agent's tool returns
 MAX_QUERY_CHARACTERS = 8_000
 
 
@@ -84,12 +85,28 @@ class RecallRequest:
     arms: frozenset[Arm] = frozenset(Arm)
     project: str | None = None
     """The piece of work whose items are preferred."""
+    min_confidence: float = 0.0
+    """Below it the answer has no items."""
     counts_as_use: bool = True
     """Whether the items of the answer count as used; False if the caller notes the use itself."""
 
     @property
     def is_past(self) -> bool:
         return self.as_of is not None or self.known_at is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """The part of a long text that fits the question; `start` and `past` count bytes of the whole text."""
+
+    __pydantic_config__ = DESCRIBED
+
+    ordinal: int
+    """Its number, from 1."""
+    start: int
+    """Where it begins: `read_tool_output` reads on from there."""
+    past: int
+    content: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +134,8 @@ class RecalledItem:
     archived: bool
     """It had faded, so no context showed it unasked; this recall brings it back within a second."""
     metadata: dict[str, Any] = field(default_factory=dict)
+    passage: Annotated[Passage | None, LEFT_OUT_IF_EMPTY] = None
+    """Of a long text: the part that fits the question, and where it is."""
     citation: Annotated[Citation | None, LEFT_OUT_IF_EMPTY] = None
     """Where it is in its document; only from `search_knowledge`."""
     shared_from: str | None = None
@@ -140,6 +159,10 @@ class RecallAnswer:
     degraded: bool
     """Something is not embedded yet, or the question could not be: keywords are complete, meaning is not."""
     rerank_used: bool
+    confidence: float = 0.0
+    """The probability that the answer contains what was asked, 0 to 1."""
+    hint: Annotated[str | None, LEFT_OUT_IF_EMPTY] = None
+    """What to make of an answer that is empty or not sure."""
     trace: Annotated[dict[str, Any] | None, LEFT_OUT_IF_EMPTY] = None
     """Why: arms, ranks, scores, items left out. Only with `explain`."""
 
@@ -150,6 +173,8 @@ def check_request(identity: Identity, request: RecallRequest) -> None:
         raise InvalidInput(f"query must have at most {MAX_QUERY_CHARACTERS} characters", field="query")
     if not 1 <= request.top_k <= MAX_TOP_K:
         raise InvalidInput(f"top_k must be between 1 and {MAX_TOP_K}", field="top_k")
+    if not 0 <= request.min_confidence <= 1:
+        raise InvalidInput("min_confidence must be between 0 and 1", field="min_confidence")
     if request.include_superseded and identity.role is not Role.ADMIN:
         raise Forbidden("only an administrator may see superseded items")
     check_times(since=request.since, until=request.until, as_of=request.as_of, known_at=request.known_at)

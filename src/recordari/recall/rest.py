@@ -15,8 +15,11 @@ from recordari.memory import items
 from recordari.memory.items import ToolOutput
 from recordari.memory.rest import KindName
 from recordari.recall import accesses
+from recordari.recall import ask as ask_verbs
 from recordari.recall import recall as recall_verbs
+from recordari.recall.ask import AskedAnswer
 from recordari.recall.request import MAX_QUERY_CHARACTERS, MAX_TOP_K, ItemUse, RecallAnswer
+from recordari.recall.rules.confidence import UNLIKELY
 
 AskedScopeName = Annotated[AskedScope, Field(strict=False)]
 Question = Annotated[
@@ -51,7 +54,24 @@ class RecallRequestBody(Strict):
         default=None, min_length=1, max_length=200, description="The piece of work; what was said in it is preferred."
     )
     include_superseded: bool = Field(default=False, description="Retired facts too; needs the role admin.")
+    min_confidence: float = Field(default=0.0, ge=0, le=1, description="Below it the answer has no items.")
     explain: bool = Field(default=False, description="Also say why: arms, ranks, scores, items left out.")
+
+
+class AskRequestBody(Strict):
+    """A question that is answered, not only searched for."""
+
+    question: Question
+    source_kinds: list[KindName] | None = Field(
+        default=None, min_length=1, max_length=len(Kind), description="Only these kinds; all, if left out."
+    )
+    scope: AskedScopeName = Field(default=AskedScope.ANY, description="Where to look.")
+    since: Moment | None = Field(default=None, description="Only what happened then or later.")
+    until: Moment | None = Field(default=None, description="Only what happened before then.")
+    as_of: Moment | None = Field(default=None, description="What was true at that moment.")
+    min_confidence: float = Field(
+        default=UNLIKELY, ge=0, le=1, description="Below it the answer is that nothing relevant is known."
+    )
 
 
 router = APIRouter(prefix="/v1", tags=["recall"], responses=PROBLEMS)
@@ -68,6 +88,12 @@ async def recall(caller: AgentCaller, body: RecallRequestBody) -> RecallAnswer:
     `user` and `history` without a user and `agent` without an agent are refused with 401; `any` takes all that have an owner.
     """
     return await recall_verbs.recall(*caller, **dict(body))
+
+
+@router.post("/ask", operation_id="ask", openapi_extra=client(reads=True))
+async def ask(caller: AgentCaller, body: AskRequestBody) -> AskedAnswer:
+    """An answer from memory: the sentences that answer, quoted with their sources; or that nothing relevant is known."""
+    return await ask_verbs.ask(*caller, **dict(body))
 
 
 @router.get("/items/{item_id}/uses", operation_id="item_uses")

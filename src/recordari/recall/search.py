@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -25,16 +26,18 @@ MOST_POSTINGS = 4_000
 MOST_TERMS = 24
 MOST_EXACT = 3_000
 
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+
 
 def scope_weights(resources: Resources, request: RecallRequest, tenant: RecallSettings) -> dict[AskedScope, float]:
     """The configured weight of each place; a muted one counts if the request names it."""
-    settings = resources.settings
+    configured = resources.settings.recall_weights
     weights = {
-        AskedScope.SESSION: settings.recall_weight_session,
-        AskedScope.USER: settings.recall_weight_user,
-        AskedScope.AGENT: settings.recall_weight_agent,
-        AskedScope.TENANT: settings.recall_weight_tenant,
-        AskedScope.HISTORY: settings.recall_weight_history if tenant.history is None else tenant.history,
+        AskedScope.SESSION: configured.session,
+        AskedScope.USER: configured.user,
+        AskedScope.AGENT: configured.agent,
+        AskedScope.TENANT: configured.tenant,
+        AskedScope.HISTORY: configured.history if tenant.history is None else tenant.history,
     }
     if request.scope in weights and not weights[request.scope]:
         weights[request.scope] = 1.0
@@ -79,9 +82,13 @@ def exact_below(items: int, *, indexed_from: int) -> int | None:
     return max(MOST_EXACT, items // 25) if items >= indexed_from / 2 else None
 
 
+OF_CONVERSATIONS = ("speaker", "own_words", "question", "dated", "disclosure", "following", "newer")
+"""Weights of what people say to each other; a document says it once, to everybody."""
+
+
 @lru_cache(maxsize=128)
-def weights_of(arms: frozenset[Arm]) -> Weights:
-    """The ranker's weights without those of arms that are switched off."""
+def weights_of(arms: frozenset[Arm], *, documents: bool = False) -> Weights:
+    """The ranker's weights without those of arms that are switched off; of documents without those of conversations."""
     parts = {
         Arm.LATE: ("late",),
         Arm.SESSION: ("session", "following", "previous_words", "previous_late", "repeat"),
@@ -90,12 +97,16 @@ def weights_of(arms: frozenset[Arm]) -> Weights:
         Arm.WORDING: ("speaker", "own_words", "question", "dated", "disclosure"),
     }
     off: dict[str, Any] = {name: 0.0 for arm, names in parts.items() if arm not in arms for name in names}
+    if documents:
+        off |= dict.fromkeys(OF_CONVERSATIONS, 0.0)
     return replace(Weights(), **off)
 
 
 @lru_cache(maxsize=128)
-def depths_of(arms: frozenset[Arm]) -> Depths:
-    return Depths(**{arm: getattr(FULL_DEPTHS, arm) if Arm(arm) in arms else 0 for arm in ARMS})
+def depths_of(arms: frozenset[Arm], *, many: bool = False) -> Depths:
+    """How many candidates each arm brings; twice as many for a long answer."""
+    times = 2 if many else 1
+    return Depths(**{arm: times * getattr(FULL_DEPTHS, arm) if Arm(arm) in arms else 0 for arm in ARMS})
 
 
 def tokens_of(static: StaticTokens, words: Sequence[str], *, language: str) -> Tokens:
@@ -107,6 +118,10 @@ def tokens_of(static: StaticTokens, words: Sequence[str], *, language: str) -> T
                 ids.setdefault(token, term)
     numbers = np.array(list(ids), dtype=np.int64)
     return Tokens(ids=numbers, words=list(ids.values()), unit=static.unit, norms=static.norms)
+
+
+def words_of(query: str) -> list[str]:
+    return [word.casefold() for word in _WORD.findall(query)]
 
 
 @lru_cache(maxsize=20_000)

@@ -89,11 +89,11 @@ class LexicalHits:
 
 def early_queries(search: Search) -> dict[str, Query]:
     """The queries that need no vector, by name, for this kind of search."""
-    return _early_queries(_variant(search))
+    return _early_queries(variant_of(search))
 
 
 @lru_cache(maxsize=32)
-def _early_queries(variant: _Variant) -> dict[str, Query]:
+def _early_queries(variant: SearchVariant) -> dict[str, Query]:
     listed = " UNION ALL ".join(queries.listed.filled(part=part).sql for part in variant.vector_parts)
     fragments = {"live": variant.live, "visible": variant.visible, "listed": listed}
     # Each variant has a name of its own, because the connection prepares statements by name.
@@ -123,7 +123,7 @@ async def find_early(database: Database, identity: Identity, search: Search) -> 
 def _early_batch(identity: Identity, search: Search) -> list[tuple[str, BatchedQuery[list[Record]]]]:
     """The queries that need no vector, by name: times and links once, the rest for every group of kinds."""
     sent, depths, interval = early_queries(search), search.depths, search.interval
-    visible, keys = _search_parameters(identity, search), list(search.entity_keys)
+    visible, keys = search_parameters(identity, search), list(search.entity_keys)
     batch: list[tuple[str, dict[str, Any]]] = []
     if interval is not None and depths.time:
         start, end = interval.start or BEGINNING, interval.end or END
@@ -144,7 +144,7 @@ def _early_batch(identity: Identity, search: Search) -> list[tuple[str, BatchedQ
 
 def statement(search: Search, by_index: Sequence[bool] = ()) -> Query:
     """The query of candidates for this kind of search and length of vector; `by_index`: the groups of kinds with an index."""
-    variant = _variant(search)
+    variant = variant_of(search)
     groups = ("other_kinds", "fact_kinds") if search.separate_facts else ("kinds",)
     nearest = []
     for group, is_indexed in zip_longest(groups, by_index[: len(groups)], fillvalue=False):
@@ -161,7 +161,7 @@ def statement(search: Search, by_index: Sequence[bool] = ()) -> Query:
 
 
 @lru_cache(maxsize=64)
-def _nearest(variant: _Variant, *, is_indexed: bool) -> str:
+def _nearest(variant: SearchVariant, *, is_indexed: bool) -> str:
     # Each part is read by its own range of one index, which an OR of both might not be.
     distances = " UNION ALL ".join(f"({queries.distances.filled(part=part).sql})" for part in variant.vector_parts)
     exact = queries.exact_nearest.filled(distances=distances).sql
@@ -185,7 +185,7 @@ async def find_candidates(tx: Transaction, search: Search, lexical: LexicalHits)
         vector_depth=search.depths.vector if search.vector is not None else 0,
         other_kinds=list(others),
         fact_kinds=list(facts[0]) if facts else [],
-        **_search_parameters(tx.identity, search),
+        **search_parameters(tx.identity, search),
     )
 
 
@@ -197,7 +197,7 @@ _LIVE = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Variant:
+class SearchVariant:
     """A kind of search, which decides the text of its queries."""
 
     past: str
@@ -235,11 +235,11 @@ class _Variant:
         return [f"{part} AND {queries.vector_of_source.sql}" if self.of_source else part for part in parts]
 
 
-def _variant(search: Search) -> _Variant:
+def variant_of(search: Search) -> SearchVariant:
     past = "also_superseded" if search.include_superseded else "holds_now"
     if search.as_of is not None or search.known_at is not None:
         past = "held_then"
-    return _Variant(
+    return SearchVariant(
         past=past,
         archived=search.archived or past == "held_then",
         of_source=search.source_id is not None,
@@ -249,10 +249,10 @@ def _variant(search: Search) -> _Variant:
 
 def _may_be_indexed(search: Search) -> bool:
     """The index holds live vectors only, and does not know their source: most of its results would be dropped."""
-    return _variant(search).past == "holds_now" and search.source_id is None
+    return variant_of(search).past == "holds_now" and search.source_id is None
 
 
-def _search_parameters(identity: Identity, search: Search) -> dict[str, Any]:
+def search_parameters(identity: Identity, search: Search) -> dict[str, Any]:
     return {
         **_visible_parameters(identity, search),
         **_vector_parameters(identity, search),
@@ -335,16 +335,16 @@ class VisibleVersions:
     versions: bytes
     """The id and the number of the last change of each item."""
     waiting: bool
-    """Whether the topic has work left."""
+    """Whether the topics have work left."""
 
 
 async def find_visible_versions(
-    database: Database, visibility: Visibility, *, known: VisibleVersions | None, topic: str, limit: int
+    database: Database, visibility: Visibility, *, known: VisibleVersions | None, topics: Sequence[str], limit: int
 ) -> VisibleVersions:
     """The state now; the database sends the versions only if the count of changes is not the known one."""
     identity = visibility.identity
     parameters = _visible_parameters(identity, visibility) | _vector_parameters(identity, visibility)
-    parameters |= {"topic": topic, "limit": limit, "session_user": identity.user_id}
+    parameters |= {"topics": list(topics), "limit": limit, "session_user": identity.user_id}
     parameters |= {"known": known.changes if known is not None else None}
     query = _snapshot_query(visibility, queries.visible_versions)
     ((changes, versions, waiting),) = await database.execute(visibility.identity, query, **parameters)
@@ -354,15 +354,15 @@ async def find_visible_versions(
 
 
 async def find_owned_rows(
-    database: Database, visibility: Visibility, model_id: str, *, known: int | None, topic: str, limit: int
+    database: Database, visibility: Visibility, model_id: str, *, known: int | None, topics: Sequence[str], limit: int
 ) -> tuple[int, bool, list[SnapshotRow]]:
-    """How often the visible items have changed, whether the topic has work left, and up to so many of the items.
+    """How often the visible items have changed, whether the topics have work left, and up to so many of the items.
 
     There are none where the count of changes is the known one.
     """
     identity = visibility.identity
     parameters = _visible_parameters(identity, visibility) | _vector_parameters(identity, visibility)
-    parameters |= {"topic": topic, "limit": limit, "session_user": identity.user_id}
+    parameters |= {"topics": list(topics), "limit": limit, "session_user": identity.user_id}
     query = replace(_snapshot_query(visibility, queries.owned_rows), binary=True)
     rows = await database.execute(identity, query, model_id=model_id, known=known, **parameters)
     changes, waiting, *_ = rows[0]
@@ -385,7 +385,7 @@ def _snapshot_query(visibility: Visibility, query: Query) -> Query:
 
 @lru_cache(maxsize=16)
 def _filled(query: Query, history: bool, archived: bool) -> Query:
-    variant = _Variant(past="holds_now", archived=archived, of_source=False, history=history)
+    variant = SearchVariant(past="holds_now", archived=archived, of_source=False, history=history)
     parts = [queries.owned, *([queries.owned_history] if history else [])]
     filled = query.filled(
         owned=" UNION ALL ".join(f"({part.sql})" for part in parts),
@@ -461,3 +461,9 @@ async def links_among(database: Database, identity: Identity, item_ids: Sequence
     """Pairs of a fact and the turn that it was taken from."""
     rows = await database.execute(identity, queries.links_among, item_ids=list(item_ids))
     return [(fact, turn) for fact, turn in rows]
+
+
+async def outdated_among(database: Database, identity: Identity, item_ids: Sequence[UUID]) -> list[tuple[UUID, UUID]]:
+    """Pairs of an item whose fact has ended, and an item that says what holds instead."""
+    rows = await database.execute(identity, queries.outdated_among, item_ids=list(item_ids))
+    return [(outdated, newer) for outdated, newer in rows]

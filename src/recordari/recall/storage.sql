@@ -237,12 +237,12 @@ SELECT i.*, i.xmin FROM items i
             AND i.owner <> ALL(%(line_owners)s) OFFSET 0
 
 -- name: visible_versions
--- How often the memory of these owners has changed, whether a topic has work left, and if the count is not the known one: the
+-- How often the memory of these owners has changed, whether topics have work left, and if the count is not the known one: the
 -- items that are visible now, each by its id and the number of its last change.
 SELECT c.version, CASE WHEN c.version IS DISTINCT FROM %(known)s::bigint THEN (
     SELECT COALESCE(string_agg(uuid_send(s.item_id) || xidsend(s.version), ''::bytea), ''::bytea) FROM (
         SELECT i.item_id, i.xmin AS version FROM ({owned}) i WHERE {live} AND {visible} LIMIT %(limit)s) s
-) END, EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)s)
+) END, EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = ANY(%(topics)s))
 FROM ({changes}) c
 
 -- name: snapshot_columns
@@ -265,8 +265,8 @@ WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND {live} A
 
 -- name: owned_rows
 -- Everything that recall needs of the visible items of some owners, up to a limit, unless their count of changes is the known
--- one. The first column is that count, the second whether a topic has work left.
-SELECT c.version, EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)s) AS waiting, r.*
+-- one. The first column is that count, the second whether topics have work left.
+SELECT c.version, EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = ANY(%(topics)s)) AS waiting, r.*
 FROM ({changes}) c
 LEFT JOIN LATERAL (
     SELECT {snapshot_columns} FROM ({owned}) i
@@ -313,6 +313,16 @@ WHERE tenant_id = %(tenant_id)s AND owner_class = ANY(ARRAY[
         WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s AND s.root_id = (
             SELECT root_id FROM sessions
             WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s)))
+
+-- name: outdated_among
+-- Pairs of these items: a fact of the first has ended, and the second is the fact that ended it, or what that was taken from.
+SELECT DISTINCT o.source_item_id, n.item_id FROM evidence o
+JOIN items f ON f.tenant_id = o.tenant_id AND f.item_id = o.item_id AND f.kind = 'fact' AND f.superseded_by IS NOT NULL
+CROSS JOIN LATERAL (
+    SELECT f.superseded_by AS item_id
+    UNION ALL SELECT s.source_item_id FROM evidence s WHERE s.tenant_id = o.tenant_id AND s.item_id = f.superseded_by) n
+WHERE o.tenant_id = %(tenant_id)s AND o.source_item_id = ANY(%(item_ids)s) AND n.item_id = ANY(%(item_ids)s)
+    AND n.item_id <> o.source_item_id
 
 -- name: links_among
 -- The pairs of these items of which the first was taken from the second.

@@ -15,7 +15,7 @@ export interface Pull {
 const REACH = 130;
 const PUSH = 900;
 const CENTRE = 0.006;
-const STEPS = 240;
+const STEPS = 150;
 
 export class Forces {
   private step = 0;

@@ -69,7 +69,7 @@ export function ShortId({ id }: { id: string }) {
   };
   const shown = id.length > 12 ? `…${id.slice(-8)}` : id;
   return (
-    <button type="button" class="id" title={`${id} (click to copy)`} aria-label={`copy ${id}`} onClick={copy}>
+    <button type="button" class="id" title={`${id} (click to copy)`} onClick={copy}>
       {copied ? "copied" : shown}
     </button>
   );

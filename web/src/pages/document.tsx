@@ -50,7 +50,7 @@ function Part({ chunk, isWanted }: { chunk: DocumentChunk; isWanted: boolean }) 
   return (
     <article class={`passage ${isWanted ? "wanted" : ""}`}>
       <p class="item-meta"><Link to={itemPath(chunk.item_id)}>part {chunk.ordinal}</Link>{chunk.heading.length > 0 && <span dir="auto">{chunk.heading.join(" › ")}</span>}{chunk.page && <span>page {chunk.page}</span>}</p>
-      <p dir="auto" class="message-text">{chunk.content}</p>
+      <p dir="auto" class="message-text" tabIndex={0}>{chunk.content}</p>
     </article>
   );
 }

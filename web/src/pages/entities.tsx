@@ -19,7 +19,7 @@ export default function Entities() {
   const limit = Number(query.get("limit") ?? 100) || 100;
   const graph = useLoad(["entities", around, limit], (signal) => call("entity_graph", { query: { around: around || undefined, limit }, signal }));
   const centre = graph.data?.nodes.find((node) => node.entity_id === around);
-  const says = graph.data && (graph.data.nodes.length === 0 ? undefined : `${several(graph.data.nodes.length, "entity", "entities")}${centre ? ` around ${centre.name}` : ""} and ${several(graph.data.links.length, "link")}, in the newest ${several(graph.data.looked_at, "memory", "memories")} that name something.`);
+  const says = graph.data && (graph.data.nodes.length === 0 ? undefined : `${several(graph.data.nodes.length, "entity", "entities")}${centre ? ` around ${centre.name}` : ""} and ${several(graph.data.links.length, "link")}, in the newest ${several(graph.data.looked_at, "memory", "memories")}.`);
   return (
     <Page title="Entities" says={says}>
       <div class="filters">

@@ -99,7 +99,7 @@ function Text({ item }: { item: Item }) {
   };
   return (
     <div>
-      <div class="memory-text" dir="auto" data-testid="text">
+      <div class="memory-text" dir="auto" data-testid="text" tabIndex={0}>
         {whole ?? item.content}
       </div>
       <p class="item-meta"><ItemState item={{ invalid_at: item.invalid_at, superseded_by: item.superseded_by }} /></p>

@@ -127,7 +127,7 @@ function Sources({ sources, reload }: { sources: Source[]; reload: () => void })
           ]}
         />
       )}
-      <Section title="Knowledge map" aside="what a context tells an agent"><Show of={map}>{(shown) => shown.text ? <pre dir="auto">{shown.text}</pre> : <p class="muted">Empty.</p>}</Show></Section>
+      <Section title="Knowledge map" aside="what a context tells an agent"><Show of={map}>{(shown) => shown.text ? <pre dir="auto" tabIndex={0}>{shown.text}</pre> : <p class="muted">Empty.</p>}</Show></Section>
       {removing && (
         <Confirm title="Remove a source" action="Remove" word="remove" danger close={() => setRemoving(undefined)} run={() => call("remove_source", { path: { source_id: removing.source_id }, as: {} }).then(reload)}>
           <p>With “{removing.name}” {removing.documents === 1 ? "goes" : "go"} {several(removing.documents, "document")} and {several(removing.chunks, "part")}. This cannot be undone.</p>

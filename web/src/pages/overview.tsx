@@ -63,7 +63,7 @@ function TenantOverview() {
         </Section>
         <Section title="Background work"><Show of={jobs}>{(data) => <Work jobs={data} />}</Show></Section>
         <Section title="Last review" aside={reports.data?.items[0] && <Time at={reports.data.items[0].created_at} />}>
-          <Show of={reports}>{(page) => page.items[0] ? <pre dir="auto">{page.items[0].body}</pre> : <p class="muted">The first daily brief is written at night.</p>}</Show>
+          <Show of={reports}>{(page) => page.items[0] ? <pre dir="auto" tabIndex={0}>{page.items[0].body}</pre> : <p class="muted">The first daily brief is written at night.</p>}</Show>
         </Section>
       </div>
     </Page>
@@ -163,7 +163,7 @@ function OwnOverview() {
   const pages = usePages(["own"], (cursor, signal) => call("list_items", { query: { kind: ["fact"], limit: 50, cursor }, signal }));
   return (
     <Page title={user ? "What is known about you" : "Overview"} says={user ? "You can correct, end or forget each of these. Open one to see where it comes from." : "Choose a user or agent at the top right to see what they see."}>
-      {profile.data?.content && <Section title="In short"><p dir="auto" class="memory-text">{profile.data.content}</p></Section>}
+      {profile.data?.content && <Section title="In short"><p dir="auto" class="memory-text" tabIndex={0}>{profile.data.content}</p></Section>}
       <Section title="Facts" aside={several(pages.rows.length, "fact")}>
         {pages.rows.length === 0 && !pages.loading ? <Empty title="Nothing is known yet." /> : <div class="rows">{pages.rows.map((item) => <ItemRow key={item.item_id} item={shownItem(item)} />)}</div>}
         {!pages.done && !pages.loading && <Button kind="quiet" onClick={pages.more}>More</Button>}

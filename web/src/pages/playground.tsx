@@ -272,7 +272,7 @@ function Assembled({ context, question }: { context: Context; question: string }
                 {section.items.map((item) => (
                   <div class="prompt-line" key={item.ref}>
                     <span class="ref">{item.ref}</span>
-                    <span class="line-text" dir="auto"><Marked text={item.content} question={question} />{item.is_cut && <Badge tone="warn">cut</Badge>}</span>
+                    <span class="line-text" dir="auto" tabIndex={0}><Marked text={item.content} question={question} />{item.is_cut && <Badge tone="warn">cut</Badge>}</span>
                     {item.item_id ? <Link to={itemPath(item.item_id)}>{kindName(item.kind)}</Link> : <span class="muted">{words(item.kind)}</span>}
                   </div>
                 ))}

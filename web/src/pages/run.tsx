@@ -53,9 +53,9 @@ function Shown({ replay, results, setResults }: { replay: Replay; results: boole
               <Check label="results" checked={results} onChange={setResults} />
             </div>
             <div>
-              <div class="step turn"><div class="step-head"><strong>input</strong></div><pre dir="auto">{JSON.stringify(run.input, null, 1)}</pre></div>
+              <div class="step turn"><div class="step-head"><strong>input</strong></div><pre dir="auto" tabIndex={0}>{JSON.stringify(run.input, null, 1)}</pre></div>
               {all.slice(0, at).map((step) => step.kind === "turn" ? <TurnStep key={`t${step.turn.number}`} turn={step.turn} currency={run.currency} /> : <CallStep key={`c${step.call.number}`} step={step.call} slowest={slowest} />)}
-              {at === all.length && run.output !== null && run.output !== undefined && <div class="step turn"><div class="step-head"><strong>output</strong></div><pre dir="auto">{typeof run.output === "string" ? run.output : JSON.stringify(run.output, null, 1)}</pre></div>}
+              {at === all.length && run.output !== null && run.output !== undefined && <div class="step turn"><div class="step-head"><strong>output</strong></div><pre dir="auto" tabIndex={0}>{typeof run.output === "string" ? run.output : JSON.stringify(run.output, null, 1)}</pre></div>}
             </div>
           </Section>
         </div>
@@ -98,9 +98,9 @@ function CallStep({ step, slowest }: { step: ToolCall; slowest: number }) {
         <Time at={step.started_at} />
       </div>
       {step.latency_ms !== null && <span class="bar-track"><span class="bar-fill" style={{ width: `${(step.latency_ms / slowest) * 100}%` }} /></span>}
-      <pre dir="auto">{step.arguments}</pre>
+      <pre dir="auto" tabIndex={0}>{step.arguments}</pre>
       {step.error && <div class="error" dir="auto">{step.error}</div>}
-      {step.result != null && <pre dir="auto">{shown(step.result)}</pre>}
+      {step.result != null && <pre dir="auto" tabIndex={0}>{shown(step.result)}</pre>}
       {step.result_id && <span class="small"><Link to={itemPath(step.result_id)}>the result as a memory</Link>{step.result_bytes ? <span class="muted"> · {bytes(step.result_bytes)}</span> : null}</span>}
     </div>
   );

@@ -46,7 +46,7 @@ function Shown({ session, reload }: { session: Session; reload: () => void }) {
             )}
           </Show>
           <Section title="Summary" aside={session.summary ? `to message ${session.summarised_to}` : undefined}>
-            {session.summary ? <p dir="auto" class="message-text">{session.summary}</p> : <p class="muted">Nothing is summarised yet.</p>}
+            {session.summary ? <p dir="auto" class="message-text" tabIndex={0}>{session.summary}</p> : <p class="muted">Nothing is summarised yet.</p>}
           </Section>
           <Show of={notes}>
             {(page) => <Section title="Notes" aside={page.items.length || undefined}>{page.items.length === 0 ? <p class="muted">None.</p> : page.items.map((note) => <div key={note.note_id}><Badge>{words(note.kind)}</Badge> <span dir="auto">{note.content}</span></div>)}</Section>}
@@ -70,7 +70,7 @@ function Conversation({ session }: { session: Session }) {
         <div key={message.item_id} class="said">
           {message.position === session.window_from && message.position > 1 && <div class="fold">the window begins here; what is above is summarised</div>}
           <div class={`message ${message.role}`}>
-            <div class="message-text" dir="auto">{message.content}</div>
+            <div class="message-text" dir="auto" tabIndex={0}>{message.content}</div>
             <div class="item-meta">
               <span>{message.speaker ?? message.role}</span>
               <Time at={message.event_time} />

@@ -43,7 +43,7 @@ function Shown({ workflow, reload }: { workflow: Workflow; reload: () => void })
           <Section title="Versions">
             <Show of={history}>{(versions) => <div class="rows">{versions.map((version) => <Link key={version.workflow_id} to={workflowPath(version)} class="item-row"><span class="item-text">{version.workflow_id === workflow.workflow_id ? <strong>version {version.version}</strong> : `version ${version.version}`}</span><span class="item-meta"><Worth workflow={version} /><Time at={version.valid_at} /></span></Link>)}</div>}</Show>
           </Section>
-          <Section title="Spec"><pre dir="auto">{JSON.stringify(workflow.spec, null, 1)}</pre></Section>
+          <Section title="Spec"><pre dir="auto" tabIndex={0}>{JSON.stringify(workflow.spec, null, 1)}</pre></Section>
           <Facts rows={[["agent type", workflow.agent_type], ["task type", workflow.task_type], ["alpha", workflow.alpha.toFixed(2)], ["beta", workflow.beta.toFixed(2)], ["since", <Time at={workflow.valid_at} />], ["id", <ShortId id={workflow.workflow_id} />]]} />
         </aside>
       </div>

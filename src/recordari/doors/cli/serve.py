@@ -58,11 +58,12 @@ def serve(
     processes: Annotated[
         int, typer.Option(min=1, max=MOST_PROCESSES, help="Server processes; background work has one of its own.")
     ] = 1,
-    share: Annotated[str | None, typer.Option(hidden=True)] = None,
+    share: Annotated[str | None, typer.Option(hidden=True, help="What the processes of one server share.")] = None,
 ) -> None:
     """Start the server: REST, MCP and background work in one process, or in several.
 
-    Settings come from the environment or a `.env` file; `docs/reference/settings.md` lists all of them.
+    Settings come from the environment or a `.env` file; `recordari settings` lists all of them, and so does
+    `docs/reference/settings.md`.
     """
     options: dict[str, Any] = {"host": host, "port": port, "worker": False if no_worker else None}
     settings = read_settings(quiet=False, **{name: value for name, value in options.items() if value is not None})

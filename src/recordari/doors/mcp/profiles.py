@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from recordari.app import Memory
-from recordari.core.identity import Role
+from recordari.core.identity import AskedScope, Role
 from recordari.core.items import Item, Kind
 from recordari.doors.mcp.agent_tools import AGENT_TOOLS
 from recordari.doors.mcp.tools import (
@@ -21,11 +21,14 @@ from recordari.doors.mcp.tools import (
     ListArguments,
     MemoriesShown,
     MemoryTool,
+    TopK,
 )
+from recordari.kit.rest import Moment
 from recordari.lifetime.forget import Forgotten
 from recordari.memory.remember import Remembered
+from recordari.recall.ask import AskedAnswer
 from recordari.recall.request import RecallAnswer
-from recordari.recall.rest import Question, TopK
+from recordari.recall.rest import Question
 
 INSTRUCTIONS = (
     "Long-term memory across conversations. Call `recall` before you answer anything that may have come up earlier, "
@@ -207,11 +210,40 @@ MEM0_TOOLS = (
     ),
 )
 
+
+class AskArguments(Arguments):
+    """A question that memory answers."""
+
+    question: Question
+    scope: AskedScope = Field(
+        default=AskedScope.ANY,
+        description="session: this conversation; history: earlier conversations with this user; user: facts about the "
+        "user; agent: facts of yours; tenant: documents; any: all of them.",
+    )
+    as_of: Moment | None = Field(default=None, description="What was true at that moment, whatever came after.")
+
+
+ASK_TOOLS = (
+    MemoryTool(
+        name="ask",
+        title="Ask memory",
+        description=(
+            "An answer from memory instead of a list of items: the sentences that answer, quoted with speaker and date, the "
+            "newest where they differ; a list or a count where you ask for one. `confidence` is the probability that they "
+            "contain what was asked. No `answer` means that nothing relevant is known: say so."
+        ),
+        takes=AskArguments,
+        gives=AskedAnswer,
+        run=lambda memory, given: memory.ask(**dict(given)),
+        reads_only=True,
+    ),
+)
+
 PROFILES: Mapping[str, ToolProfile] = {
     profile.name: profile
     for profile in (
         ToolProfile(name="default", instructions=INSTRUCTIONS, tools=TOOLS),
-        ToolProfile(name="agent", instructions=AGENT_INSTRUCTIONS, tools=TOOLS + AGENT_TOOLS),
+        ToolProfile(name="agent", instructions=AGENT_INSTRUCTIONS, tools=TOOLS + ASK_TOOLS + AGENT_TOOLS),
         ToolProfile(name="mem0", instructions=MEM0_INSTRUCTIONS, tools=MEM0_TOOLS),
         ToolProfile(name="admin", instructions=INSTRUCTIONS, tools=TOOLS + ADMIN_TOOLS, role=Role.ADMIN),
     )

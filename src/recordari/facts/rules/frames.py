@@ -9,6 +9,8 @@ from recordari.facts.rules.grammar import Token, alike
 from recordari.facts.rules.reading import Reading
 from recordari.facts.rules.values import CALENDAR, SCHEDULE, Value, is_house_number
 
+LONGEST_CORRECTION = 12
+"""Content words of a statement that puts another one right; a longer one only speaks of what was wrong."""
 CHANGES = frozenset({"change", "fix", "maybe", "move", "takeover"})
 
 
@@ -212,7 +214,7 @@ def is_turned(new: Reading, old: Reading, token: Token) -> bool:
 
 def corrected(new: Reading, old: Reading) -> bool:
     """The newer says that it puts the older right."""
-    if not new.labels & {"fix", "maybe"}:
+    if not new.labels & {"fix", "maybe"} or len(new.contents) > LONGEST_CORRECTION:
         return False
     told = (*old.subject, *old.predicate)
     shared = [token for token in told if new.mentions(token)]

@@ -1,7 +1,8 @@
-"""Reads text, Markdown and HTML into blocks. Every pattern runs in linear time on any text."""
+"""Reads text, Markdown, CSV and HTML into blocks. Every pattern runs in linear time on any text."""
 
 from __future__ import annotations
 
+import csv
 import html
 import re
 from collections.abc import Iterator
@@ -20,6 +21,18 @@ def blocks_of_text(text: str, *, page: int | None = None) -> list[Block]:
     """Paragraphs, separated by blank lines."""
     parts = (part.strip() for part in _BLANK_LINES.split(clean(text)))
     return [Block(kind=BlockKind.PARAGRAPH, text=part, page=page) for part in parts if part]
+
+
+def blocks_of_csv(text: str) -> list[Block]:
+    """One table; its first row has the names of the columns. A file that is no table is read as text."""
+    plain = clean(text)
+    separator = max(",;\t|", key=plain.partition("\n")[0].count)
+    try:
+        cells = list(csv.reader(plain.split("\n"), delimiter=separator))
+    except csv.Error:
+        return blocks_of_text(text)
+    rows = [" | ".join(" ".join(cell.split()) for cell in row) for row in cells]
+    return [Block(kind=BlockKind.TABLE, text="\n".join(row for row in rows if row.strip(" |")))]
 
 
 def blocks_of_markdown(text: str) -> list[Block]:
@@ -118,14 +131,30 @@ def _read_markup(text: str, position: int, page: _Html) -> int:
     if rest is None:
         return len(text)
     name = tag[1].lower()
+    attributes = text[tag.end() : min(rest.end() - 1, tag.end() + MOST_ATTRIBUTES)]
+    is_hidden = _HIDES.search(_QUOTED_VALUE.sub(_kept_value, attributes)) is not None
     if text[position + 1] == "/":
         page.close_tag(name)
         return rest.end()
-    page.open_tag(name)
+    page.open_tag(name, is_hidden=is_hidden)
     if text[rest.end() - 2] == "/":
         page.close_tag(name)
         return rest.end()
     return _read_raw(text, rest.end(), name, page) if name in _RAW else rest.end()
+
+
+MOST_ATTRIBUTES = 2_000  # characters of a tag that may hide its element
+# Of the values only those that can hide an element are looked at.
+_QUOTED_VALUE = re.compile(r"""([\w-]*+)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
+_HIDES = re.compile(
+    r"\shidden(?=[\s/=]|$)|aria-hidden=true|style=[^\n]*?(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE
+)
+
+
+def _kept_value(match: re.Match[str]) -> str:
+    name = match[1].lower()
+    value = match[2] if match[2] is not None else match[3]
+    return f"{name}={value[:200]}" if name in {"aria-hidden", "style"} else f"{name}="
 
 
 def _read_raw(text: str, position: int, name: str, page: _Html) -> int:
@@ -136,10 +165,11 @@ def _read_raw(text: str, position: int, name: str, page: _Html) -> int:
     return end
 
 
-_HIDDEN = frozenset({"script", "style", "template", "noscript", "svg", "math", "iframe", "object", "head"})
+_HIDDEN = frozenset({"script", "style", "template", "noscript", "svg", "math", "iframe", "object", "head", "nav"})
+_ENDED_BY_NEXT = frozenset({"p", "li", "dt", "dd", "option"})  # the next one ends it, also where no tag does
 _BREAKING = frozenset(
     "address article aside blockquote body dd details div dl dt fieldset figcaption figure footer form header hr html"
-    " legend main nav ol p section summary ul".split()
+    " legend main ol p section summary ul".split()
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
@@ -157,8 +187,10 @@ class _Html:
         self._rows: list[list[str]] | None = None
         self._tables = 0
 
-    def open_tag(self, tag: str) -> None:
-        if self._hidden or tag in _HIDDEN:
+    def open_tag(self, tag: str, *, is_hidden: bool = False) -> None:
+        if self._hidden and tag == self._hidden[-1] and tag in _ENDED_BY_NEXT:
+            self._hidden.pop()
+        if self._hidden or tag in _HIDDEN or (is_hidden and tag not in _VOID):
             if tag not in _VOID and (not self._hidden or tag == self._hidden[-1]):
                 self._hidden.append(tag)
             return

@@ -1,4 +1,4 @@
-"""The ranker: scores candidates by words, late interaction, meaning, session and wording, and merges repetitions.
+"""The ranker: scores candidates by words, late interaction, meaning, session and wording.
 
 Every feature is about 0 to 1 and the weights are few and round: one setting for all data. Scores are computed for a few
 hundred candidates in numpy; nothing here reads a database or a model.
@@ -11,13 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
-from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recordari.core.identity import AskedScope
-from recordari.core.items import EDITED_FROM, PROJECT, Item, Kind, normalised
 from recordari.memory.rules import REQUEST_TERMS, Collection, QuestionWording
 from recordari.recall.rules.arms import ArmHits, marked, within
 from recordari.recall.rules.candidates import Candidate, Columns, Floats, Ids, Mask, SearchHits, Tokens
@@ -29,8 +27,6 @@ UNRELATED_SIMILARITY: Mapping[str, tuple[float, float]] = {
     "arctic-embed-s": (0.60, 0.043),
     "potion-base-8M": (0.26, 0.13),
 }
-
-PREFERRED_PROJECT = 1.3  # times the score, as for the session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +52,7 @@ class Weights:
     entity: float = 0.1
     linked: float = 0.6
     repeat: float = 0.02
+    repeat_of_many: float = 0.05  # where the question asks for a list or a count
     saturation: float = 1.2
     length_share: float = 0.5
     previous_words: float = 0.5
@@ -78,6 +75,20 @@ class Question:
     calibration: tuple[float, float] | None
     """Mean and deviation of the similarity of unrelated texts for the model in use."""
 
+    @property
+    def asks_for_now(self) -> float:
+        """How clearly it asks for the present."""
+        return self.wording.present if self.interval is None else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """How well a text fits the question by words, late interaction and meaning, as the ranker weighs them."""
+
+    base: float
+    margin: float
+    """How far that is above the mean of all candidates, in four deviations."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
@@ -88,6 +99,9 @@ class Ranked:
     """Its index in the columns."""
     score: float
     parts: Mapping[str, float] = field(default_factory=dict)
+    passage: int | None = None
+    """Of a long text: the number of the passage that fits best."""
+    fit: Fit | None = None
 
 
 def ranked(
@@ -113,14 +127,19 @@ def ranked(
     faded = np.where(columns.is_archived, weights.archived, 1.0)
     factors = (_scope_weights(columns, scope_weights, line) * faded)[hits]
     scores = np.where(total > 0, total * factors, total / np.maximum(factors, 1e-9))
+    repeat = max(weights.repeat, weights.repeat_of_many) if question.wording.many and weights.repeat else weights.repeat
+    order = spread_over_sessions(features, scores, repeat, limit)
+    base = parts["words"] + parts["late"] + parts["meaning"]
+    spread = 4 * max(float(base.std()), 1e-6)
     return [
         Ranked(
             candidate=columns.rows[hits[hit]],
             row=int(hits[hit]),
             score=score,
             parts={name: round(float(values[hit]), 4) for name, values in parts.items()} if explained else {},
+            fit=Fit(base=float(base[hit]), margin=float(base[hit] - base.mean()) / spread),
         )
-        for hit, score in spread_over_sessions(features, scores, weights.repeat, limit)
+        for hit, score in order
     ]
 
 
@@ -158,7 +177,7 @@ def features_of(
         after=place[columns.after[hits]],
         moments=columns.moments[hits],
         is_turn=~columns.is_alone[hits],
-        present=question.wording.present if question.interval is None else 0.0,
+        present=question.asks_for_now,
         priors={name: values[hits] for name, values in _priors(question, columns, results, weights).items()},
     )
 
@@ -338,16 +357,6 @@ def spread_over_sessions(features: Features, scores: Floats, penalty: float, lim
     return order
 
 
-def _with_project_first(best: Sequence[Ranked], items: Mapping[UUID, Item], project: str) -> list[Ranked]:
-    scores = [
-        replace(item, score=item.score + abs(item.score) * (PREFERRED_PROJECT - 1))
-        if item.candidate.item_id in items and items[item.candidate.item_id].metadata.get(PROJECT) == project
-        else item
-        for item in best
-    ]
-    return sorted(scores, key=lambda item: -item.score)
-
-
 def with_ranks(best: Sequence[Ranked], hits: ArmHits) -> list[Ranked]:
     """The same with the rank that each arm gave, for a trace."""
     ranks = {arm: {int(row): rank for rank, row in enumerate(rows, start=1)} for arm, rows in hits.arms.items()}
@@ -365,72 +374,3 @@ def with_ranks(best: Sequence[Ranked], hits: ArmHits) -> list[Ranked]:
         )
         for item in best
     ]
-
-
-@dataclass(slots=True, kw_only=True)
-class Folded:
-    """The ranking without repetitions, and the items left out."""
-
-    kept: list[Ranked] = field(default_factory=list)
-    same_as: dict[UUID, list[UUID]] = field(default_factory=dict)
-    """The items that say the same as one in `kept`, best first."""
-    duplicates: list[UUID] = field(default_factory=list)
-    """Items left out because an equal text is shown."""
-    facts: list[UUID] = field(default_factory=list)
-    """Items left out because the fact or its turn is shown."""
-
-
-def folded(
-    best: Sequence[Ranked],
-    items: Mapping[UUID, Item],
-    links: Sequence[tuple[UUID, UUID]],
-    *,
-    project: str | None = None,
-) -> Folded:
-    """Show each statement once, at its best rank; `links` are pairs of a fact and a turn that it was taken from.
-
-    What was said in `project` counts for more.
-    """
-    if project is not None:
-        best = _with_project_first(best, items, project)
-    ranks = {item.candidate.item_id: item for item in best if item.candidate.item_id in items}
-    shown_as = _shown_as(ranks, items, links)
-    answer = Folded()
-    kept: set[UUID] = set()
-    texts: dict[tuple[str, str], UUID] = {}
-    for item_id, item in ranks.items():
-        shown = shown_as.get(item_id, item_id)
-        text = (str(items[shown].kind), normalised(items[shown].content))
-        first = texts.setdefault(text, shown)
-        if first not in kept:
-            kept.add(first)
-            answer.kept.append(_raised(ranks[first], item))
-        if item_id != first:
-            answer.same_as.setdefault(first, []).append(item_id)
-            (answer.duplicates if shown == item_id else answer.facts).append(item_id)
-    return answer
-
-
-def _shown_as(
-    ranks: Mapping[UUID, Ranked], items: Mapping[UUID, Item], links: Sequence[tuple[UUID, UUID]]
-) -> dict[UUID, UUID]:
-    """The item to show instead of another: its turn for a fact, the corrected fact for a turn."""
-    order = {item_id: rank for rank, item_id in enumerate(ranks)}
-    pairs = sorted((pair for pair in links if set(pair) <= order.keys()), key=lambda pair: order[pair[1]])
-    pairs = [(fact, turn) for fact, turn in pairs if items[fact].kind == Kind.FACT]
-    corrected: dict[UUID, UUID] = {}
-    for fact, turn in pairs:
-        if EDITED_FROM in items[fact].metadata:
-            corrected.setdefault(turn, fact)
-    turns: dict[UUID, UUID] = {}
-    for fact, turn in pairs:
-        if turn not in corrected and fact not in corrected.values():
-            turns.setdefault(fact, turn)
-    return corrected | turns
-
-
-def _raised(shown: Ranked, better: Ranked) -> Ranked:
-    """The item that is shown, with the score of the better one that it is shown for."""
-    if better.score <= shown.score:
-        return shown
-    return replace(shown, score=better.score, parts={**shown.parts, "folded": round(better.score - shown.score, 4)})

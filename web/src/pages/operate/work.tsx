@@ -76,7 +76,7 @@ function Schedule() {
               { title: "job", cell: (job) => words(job.job) },
               { title: "next", cell: (job) => <Time at={job.next_at} />, class: "nowrap" },
               { title: "last", cell: (job) => <Time at={job.last_at} />, class: "nowrap" },
-              { title: "", cell: (job) => <Button kind="quiet" disabled={busy} onClick={() => start(job.job)} aria-label={`Run ${words(job.job)} now`}>Run now</Button>, class: "right" },
+              { title: "", cell: (job) => <Button kind="quiet" disabled={busy} onClick={() => start(job.job)} aria-label={`Run now: ${words(job.job)}`}>Run now</Button>, class: "right" },
             ]}
           />
         )}

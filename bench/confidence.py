@@ -1,0 +1,260 @@
+"""How well `confidence` tells an answer that contains what was asked from one that does not, and how it is fitted.
+
+    python bench/recall.py --data ../shared/data --profile fast                # once: fills the stores
+    python bench/confidence.py --data ../shared/data --profile fast --collect  # asks, and keeps the signs of every answer
+    python bench/confidence.py --profile fast                                  # fits, leaves one set out, prints the tables
+
+An answer is right if one of its first five items is evidence. A question of a kind that cannot be answered has no right answer.
+Each question that can be answered is also asked as if its evidence were not known. The coefficients go into
+`recall/rules/confidence.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gzip
+import json
+import pickle
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+import recall as bench
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.core.identity import Identity, Role, tenant_id_of
+from recordari.core.items import Kind, NewItem
+from recordari.kit.resources import Resources
+from recordari.recall import recall as product
+from recordari.recall.rules.confidence import COEFFICIENTS, INTERCEPT, Signs, signs_of
+from recordari.recall.rules.ranking import Question, Ranked
+from recordari.runner import background_worker
+from recordari.tenants import tenants
+from recordari.wiring import open_resources
+
+Floats = NDArray[np.float64]
+NAMES = [column.name for column in fields(Signs)]
+FIRST = 5
+RIDGE = 1.0  # as if the signs had been seen to say nothing in so many answers
+BINS = np.linspace(0, 1, 6)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One answer: its signs, whether it was right, and whether there is an answer at all."""
+
+    signs: tuple[float, ...]
+    is_right: bool
+    is_answerable: bool
+    is_taken_away: bool = False
+    """Whether what answers it was taken away."""
+
+
+_seen: list[tuple[Question, Sequence[Ranked]]] = []
+
+
+def _watched(question: Question, ordered: Sequence[Ranked], *, found_by: Sequence[str]) -> Signs | None:
+    _seen.append((question, ordered))
+    return signs_of(question, ordered, found_by=found_by)
+
+
+async def collect(resources: Resources, data: Path, most: int) -> dict[str, list[Answered]]:
+    vars(product)["signs_of"] = _watched
+    sets = {"small memories": await _small(resources, data)}
+    for name in ("locomo", "longmemeval", "lifebench"):
+        asked = [(store, one) for store in getattr(bench, name)(data) for one in store.questions]
+        chosen = random.Random(11).sample(asked, min(most, len(asked)))
+        chosen += _unanswerable(name, data, most // 4)
+        sets[name] = [answer for store, one in chosen for answer in await _ask(resources, store, one)]
+    vars(product)["signs_of"] = signs_of
+    return sets
+
+
+async def _ask(resources: Resources, store: bench.Store, asked: bench.Asked) -> list[Answered]:
+    memory = await bench.open_store(resources, store)
+    at = bench._at(resources, asked.asked_at) if asked.asked_at else resources
+    bound = Memory(at, memory.identity)
+    await bound.recall(asked.text, top_k=FIRST, source_kinds=[Kind.CHAT_MESSAGE], explain=True)
+    return await _answers(bound, frozenset() if asked.category == "adversarial" else asked.evidence)
+
+
+async def _answers(memory: Memory, evidence: frozenset[str]) -> list[Answered]:
+    """The last answer, and the same without what answers it."""
+    question, ordered = _seen.pop()
+    _seen.clear()
+    refs = await bench._refs(memory, [str(item.candidate.item_id) for item in ordered])
+    answers = [Answered(_signs(question, ordered), bool(evidence & set(refs[:FIRST])), bool(evidence))]
+    if evidence:
+        rest = [item for item, ref in zip(ordered, refs, strict=True) if ref not in evidence]
+        answers.append(Answered(_signs(question, rest), False, False, True))
+    return answers
+
+
+def _signs(question: Question, ordered: Sequence[Ranked]) -> tuple[float, ...]:
+    signs = signs_of(question, ordered, found_by=ordered[0].candidate.found_by if ordered else ())
+    return tuple(getattr(signs, name) if signs is not None else 0.0 for name in NAMES)
+
+
+def _unanswerable(name: str, data: Path, most: int) -> list[tuple[bench.Store, bench.Asked]]:
+    """Questions without evidence, which the measure of recall leaves out."""
+    found = []
+    if name == "lifebench":
+        with gzip.open(data / "lifebench" / "lifebench_en_dev3.json.gz") as file:
+            people = json.load(file)
+        for person in people:
+            store = bench.Store(f"lifebench-{person['user']}", (), ())
+            found += [
+                (
+                    store,
+                    bench.Asked(one["question"], "adversarial", frozenset(), datetime.fromisoformat(one["asked_at"])),
+                )
+                for one in person["questions"]
+                if "nanswerable" in one["type"]
+            ]
+    return random.Random(5).sample(found, min(most, len(found)))
+
+
+async def _small(resources: Resources, data: Path) -> list[Answered]:
+    """Memories of about ten facts, with questions beside what they know."""
+    answers = []
+    async with background_worker(resources):
+        for line in (data / "truth" / "abstain.jsonl").read_text().splitlines():
+            case = json.loads(line)
+            name = f"abstain-{case['memory']}"
+            await tenants.ensure_tenant(resources, name)
+            memory = Memory(resources, Identity(tenant_id=tenant_id_of(name), role=Role.ADMIN)).acting_as(user="person")
+            await memory.update_tenant(settings={"extraction": "off"})
+            facts = [
+                NewItem(content=fact, kind=Kind.FACT, source_ref=f"{case['memory']}#{number}")
+                for number, fact in enumerate(case["facts"])
+            ]
+            await memory.remember_many(facts)
+            while (await memory.recall(case["question"], top_k=FIRST, explain=True)).degraded:
+                await asyncio.sleep(0.2)
+            answers += await _answers(memory, frozenset(f"{case['memory']}#{number}" for number in case["evidence"]))
+    return answers
+
+
+def fit(answers: Sequence[Answered], weights: Floats) -> Floats:
+    """Logistic regression with a ridge: the intercept, then a coefficient for each sign."""
+    x = np.array([(1.0, *one.signs) for one in answers])
+    y = np.array([one.is_right for one in answers], dtype=np.float64)
+    found = np.zeros(x.shape[1])
+    ridge = np.diag([0.0, *[RIDGE] * (x.shape[1] - 1)])
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-x @ found))
+        slope = x.T @ (weights * (p - y)) + ridge @ found
+        curve = (x * (weights * p * (1 - p))[:, None]).T @ x + ridge
+        found -= np.linalg.solve(curve, slope)
+    return found
+
+
+def fit_sets(sets: Mapping[str, Sequence[Answered]]) -> Floats:
+    """Each set counts the same, whatever its size."""
+    answers = [one for answers in sets.values() for one in answers]
+    mean = len(answers) / len(sets)
+    weights = np.concatenate([np.full(len(each), mean / len(each)) for each in sets.values()])
+    return fit(answers, weights)
+
+
+def predicted(answers: Sequence[Answered], coefficients: Floats) -> Floats:
+    x = np.array([(1.0, *one.signs) for one in answers])
+    return np.asarray(1 / (1 + np.exp(-x @ coefficients)))
+
+
+def auc(scores: Floats, labels: Sequence[bool]) -> float:
+    """The probability that a right one scores above a wrong one."""
+    right, wrong = scores[np.array(labels)], scores[~np.array(labels)]
+    if not len(right) or not len(wrong):
+        return float("nan")
+    return float(np.mean((right[:, None] > wrong[None]) + 0.5 * (right[:, None] == wrong[None])))
+
+
+def compare(sets: Mapping[str, Sequence[Answered]], console: Console) -> None:
+    shipped = np.array([INTERCEPT, *(COEFFICIENTS[name] for name in NAMES)])
+    everything = fit_sets(sets)
+    drawn = Table(title="AUC: right answers above wrong ones")
+    titles = (
+        "questions",
+        "right",
+        "unanswerable",
+        "fit alone",
+        "without the set",
+        "… as asked",
+        "… answerable",
+        "as shipped",
+    )
+    for column in ("", *titles):
+        drawn.add_column(column, justify="right" if column else "left")
+    left_out: dict[str, Floats] = {}
+    for name, answers in sets.items():
+        others = fit_sets({one: sets[one] for one in sets if one != name})
+        left_out[name] = predicted(answers, others)
+        is_right = [one.is_right for one in answers]
+        asked = np.array([not one.is_taken_away for one in answers])
+        of_asked = [one for one in answers if not one.is_taken_away]
+        alone, now = np.array([one.signs[0] for one in answers]), predicted(answers, shipped)
+        figures = (
+            auc(alone, is_right),
+            auc(left_out[name], is_right),
+            auc(left_out[name][asked], [one.is_right for one in of_asked]),
+            auc(left_out[name][asked], [one.is_answerable for one in of_asked]),
+            auc(now, is_right),
+        )
+        counts = (len(of_asked), sum(is_right), sum(not one.is_answerable for one in of_asked))
+        drawn.add_row(name, *map(str, counts), *(f"{value:.3f}" for value in figures))
+    console.print(drawn)
+    console.print("fitted on all: INTERCEPT", round(float(everything[0]), 2))
+    console.print({name: round(float(value), 2) for name, value in zip(NAMES, everything[1:], strict=True)})
+    console.print(reliability(sets, left_out))
+
+
+def reliability(sets: Mapping[str, Sequence[Answered]], left_out: Mapping[str, Floats]) -> Table:
+    """How often answers of each confidence were right, by coefficients that were fitted without their set."""
+    drawn = Table(title="Reliability, without the set: share of right answers (answers)")
+    for column in ("", *(f"{low:.1f} to {low + 0.2:.1f}" for low in BINS[:-1])):
+        drawn.add_column(column, justify="right" if column else "left")
+    for name, answers in sets.items():
+        of_bin = np.clip(np.digitize(left_out[name], BINS) - 1, 0, len(BINS) - 2)
+        is_right = np.array([one.is_right for one in answers])
+        cells = [is_right[of_bin == number] for number in range(len(BINS) - 1)]
+        drawn.add_row(name, *(f"{cell.mean():.2f} ({len(cell)})" if len(cell) else "" for cell in cells))
+    return drawn
+
+
+async def run(arguments: argparse.Namespace) -> None:
+    path = arguments.home / "features" / f"confidence-{arguments.profile}.pickle"
+    if arguments.collect:
+        settings = Settings(home=arguments.home, embedding_profile=arguments.profile)
+        async with open_resources(settings) as resources:
+            sets = await collect(resources, arguments.data, arguments.questions)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(pickle.dumps({name: [tuple_of(one) for one in answers] for name, answers in sets.items()}))
+    kept = pickle.loads(path.read_bytes())  # written above
+    compare({name: [Answered(*one) for one in answers] for name, answers in kept.items()}, Console(width=160))
+
+
+def tuple_of(one: Answered) -> tuple[tuple[float, ...], bool, bool, bool]:
+    return one.signs, one.is_right, one.is_answerable, one.is_taken_away
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--home", type=Path, default=Path("/var/tmp/recordari-bench"))
+    parser.add_argument("--profile", choices=["best", "fast", "thorough"], default="fast")
+    parser.add_argument("--questions", type=int, default=400, help="most questions of each set")
+    parser.add_argument("--collect", action="store_true", help="ask the questions first")
+    asyncio.run(run(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""The result of a search before it becomes an answer: with its passages, its items and what explains it.
+
+Long texts are also searched passage by passage; a text has one place in the answer, by its best passage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from recordari.core.identity import Identity, Scope
+from recordari.core.items import Item, Kind, Trust
+from recordari.kit.resources import Resources
+from recordari.memory import storage as memory_storage
+from recordari.recall import passage_storage
+from recordari.recall.request import Passage, RecalledItem
+from recordari.recall.rules.candidates import Columns, SearchHits, search_hits
+from recordari.recall.rules.folding import Folded, by_best_passage
+from recordari.recall.rules.ranking import Ranked
+from recordari.recall.storage import Search
+
+TRACED = 60  # items shown in a trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """The best candidates with their items."""
+
+    best: Sequence[Ranked]
+    items: Mapping[UUID, Item]
+    waiting: bool
+    """Whether any item of the tenant is not embedded yet."""
+    pending: int
+    counts: Mapping[str, int]
+    """How many candidates each arm found."""
+    found_by: Mapping[UUID, tuple[str, ...]]
+    """The arms that found each of the best."""
+    searched_in: str
+    links: Sequence[tuple[UUID, UUID]] | None = None
+    """Pairs of a fact and the turn that it was taken from, where they were read with the items."""
+
+
+Rank = Callable[[Columns, SearchHits, int], list[Ranked]]
+
+
+async def with_passages(
+    resources: Resources, identity: Identity, search: Search, result: SearchResult, rank: Rank, *, limit: int
+) -> SearchResult:
+    """The result with each long text at the score of its best passage; `rank` scores them as the result was scored."""
+    async with resources.database.transaction(identity) as tx:
+        found = await passage_storage.find_passages(tx, search)
+    if not found:
+        return result
+    candidates = [passage.candidate for passage in found]
+    ranked = rank(Columns(rows=candidates), search_hits(candidates), len(candidates))
+    of_passages = [replace(item, passage=found[item.row].ordinal) for item in ranked]
+    best = by_best_passage(result.best, of_passages)[:limit]
+    missing = [item.candidate.item_id for item in best if item.candidate.item_id not in result.items]
+    items = dict(result.items)
+    if missing:
+        asked = memory_storage.ask_items(missing)
+        await resources.database.read_batch(identity, [asked])
+        items |= asked.answer
+    found_by = dict(result.found_by)
+    for item in best:
+        if item.passage is not None:
+            arms = (*found_by.get(item.candidate.item_id, ()), *item.candidate.found_by)
+            found_by[item.candidate.item_id] = tuple(dict.fromkeys(arms))
+    return replace(result, best=best, items=items, found_by=found_by, links=result.links if not missing else None)
+
+
+async def read_passages(resources: Resources, identity: Identity, best: Sequence[Ranked]) -> dict[UUID, Passage]:
+    """The texts of the passages by which these items were found."""
+    places = {item.candidate.item_id: item.passage for item in best if item.passage is not None}
+    return await passage_storage.passage_texts(resources.database, identity, places) if places else {}
+
+
+def recalled_item(ranked: Ranked, result: SearchResult, merged: Folded, passage: Passage | None) -> RecalledItem:
+    item = result.items[ranked.candidate.item_id]
+    return RecalledItem(
+        id=item.item_id,
+        source_kind=Kind(item.kind),
+        source_ref=item.source_ref,
+        content=item.content,
+        event_time=item.event_time,
+        score=round(ranked.score, 4),  # further digits are noise of the linear algebra library
+        scope=Scope(item.scope),
+        speaker=item.speaker,
+        trust=Trust(item.trust),
+        session_id=item.session_id,
+        payload_key=item.payload_key,
+        valid_at=item.valid_at,
+        invalid_at=item.invalid_at,
+        archived=item.archived_at is not None,
+        metadata=item.metadata,
+        passage=passage,
+        shared_from=item.shared_from,
+        same_as=tuple(merged.same_as.get(item.item_id, ())),
+        found_by=result.found_by[item.item_id],
+    )
+
+
+def traced_items(ordered: Sequence[Ranked], merged: Folded, *, top_k: int) -> dict[str, Any]:
+    """The part of a trace about items: ranks, scores and their parts, and what was left out."""
+    return {
+        "items": [
+            {
+                "id": str(item.candidate.item_id),
+                "score": round(item.score, 4),
+                "chosen": rank < top_k,
+                "archived": item.candidate.archived_at is not None,
+                "cut": None if rank < top_k else "top_k",
+                "ranks": item.candidate.ranks,
+                "similarity": None if item.candidate.similarity is None else round(item.candidate.similarity, 4),
+                "parts": dict(item.parts),
+                **({"passage": item.passage} if item.passage is not None else {}),
+            }
+            for rank, item in enumerate(ordered[:TRACED])
+        ],
+        "duplicates_merged": [str(item_id) for item_id in merged.duplicates],
+        "facts_folded": [str(item_id) for item_id in merged.facts],
+    }

@@ -1,0 +1,74 @@
+"""How sure an answer is that it contains what was asked: a logistic function of a few general signs.
+
+`bench/confidence.py` fits the coefficients and measures them on sets that they were not fitted on. It also asks each question
+with what answers it taken away, so that about half of the questions it learns from cannot be answered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from recordari.recall.rules.ranking import Question, Ranked
+
+FIRST, COMPARED = 5, 11
+"""The first items, and those that they are compared with after them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signs:
+    """What tells whether an answer contains what was asked."""
+
+    base: float
+    """How well the first item fits by words, late interaction and meaning."""
+    margin: float
+    """How far the best of the first is above the mean of all candidates by that, in four deviations."""
+    lead: float
+    """How far the score of the first item is above those of the sixth to eleventh."""
+    other: float
+    """1: the question names a speaker, and what fits best was said by another."""
+    agreed: float
+    """1: words and meaning both found the first item."""
+
+
+def signs_of(question: Question, ordered: Sequence[Ranked], *, found_by: Sequence[str]) -> Signs | None:
+    """The signs of an answer; `found_by` are the arms that found its first item. None where there is nothing."""
+    compared = ordered[:COMPARED]
+    first = [item for item in compared[:FIRST] if item.fit is not None]
+    if not first or first[0].fit is None:
+        return None
+    rest = [item.score for item in compared[FIRST:]] or [compared[-1].score]
+    best = max(first, key=lambda item: item.fit.base if item.fit is not None else 0.0)
+    named = {(item.candidate.speaker or "").casefold() for item in compared} & question.words
+    return Signs(
+        base=first[0].fit.base,
+        margin=max(item.fit.margin for item in first if item.fit is not None),
+        lead=compared[0].score - sum(rest) / len(rest),
+        other=float(len(named) == 1 and (best.candidate.speaker or "").casefold() not in named),
+        agreed=float({"text", "vector"} <= set(found_by)),
+    )
+
+
+INTERCEPT = -2.5
+COEFFICIENTS = {"base": 0.65, "margin": 0.65, "lead": 0.25, "other": -1.25, "agreed": 0.3}
+
+UNLIKELY = 0.2
+"""Below it an answer hardly contains what was asked."""
+NOTHING_KNOWN = "Nothing relevant is known about this."
+PROBABLY_NOTHING = "Probably nothing relevant is known about this: the items are only the nearest."
+
+
+def confidence_of(signs: Signs | None) -> float:
+    """The probability that the answer contains what was asked, 0 to 1, if half of all questions could be answered."""
+    if signs is None:
+        return 0.0
+    total = INTERCEPT + sum(COEFFICIENTS[name] * value for name, value in asdict(signs).items())
+    return 1 / (1 + math.exp(-max(min(total, 30.0), -30.0)))
+
+
+def hint_for(confidence: float, items: int) -> str | None:
+    """What to make of an answer that is empty or not sure."""
+    if not items:
+        return NOTHING_KNOWN
+    return PROBABLY_NOTHING if confidence < UNLIKELY else None

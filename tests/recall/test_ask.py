@@ -1,0 +1,90 @@
+"""Answers that quote memory, say how sure they are, and are silent about what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+
+import pytest
+from tests.working import settled
+
+from recordari.app import Memory
+from recordari.core.identity import Identity
+from recordari.errors import InvalidInput, ProviderError
+from recordari.recall.ask import CitedStatement, CitingAnswerer
+
+SAID = (
+    ("Ruth", "We adopted a greyhound called Pepper last spring. She sleeps most of the day.", 3),
+    ("Ruth", "My bus to work is the number 14. It takes forty minutes.", 5),
+    ("Omar", "I planted tomatoes and basil on the balcony.", 7),
+    ("Ruth", "The dentist moved my appointment to Thursday at nine.", 9),
+    ("Omar", "The library closes at six on Fridays.", 11),
+    ("Ruth", "I take the number 22 bus to work now, the 14 was cancelled.", 60),
+    ("Omar", "I bought a cello from a neighbour for 300 euros.", 62),
+    ("Ruth", "The roof of the shed leaks again.", 64),
+)
+
+
+@pytest.fixture
+async def home(memory: Memory) -> AsyncIterator[Memory]:
+    chat = memory.bound(Identity(tenant_id=memory.identity.tenant_id)).acting_as(user="ruth", agent="helper")
+    for number, (speaker, text, day) in enumerate(SAID):
+        moment = datetime.fromordinal(datetime(2026, 1, 1).toordinal() + day).replace(tzinfo=UTC)
+        session = chat.acting_as(session=f"chat-{number}")
+        await session.remember(text, speaker=speaker, event_time=moment, scope="user")
+    await settled(chat)
+    yield chat
+
+
+async def test_the_answer_quotes_the_sentence_with_its_source(home: Memory) -> None:
+    answer = await home.ask("What is the name of Ruth's greyhound?")
+    assert answer.answer is not None and "Pepper" in answer.answer and "Ruth, 4 January 2026" in answer.answer
+    assert answer.writer == "extract" and answer.confidence >= 0.2 and answer.count is None
+    first = answer.quotes[0]
+    item = await home.get_item(first.id)
+    assert first.text in item.content and first.source_ref == item.source_ref
+    newest = await home.ask("Which number is the bus that I take to work now?")
+    assert "22" in newest.quotes[0].text
+    several = await home.ask("Which buses did Ruth take to work?")
+    assert several.count == len(several.quotes) >= 2
+    told = " ".join(quote.text for quote in several.quotes)
+    assert "number 14" in told and "number 22" in told
+
+
+async def test_what_is_not_known_is_not_answered(home: Memory) -> None:
+    for question in ("What is the wingspan of an albatross?", "Who won the chess championship in Reykjavik?"):
+        answer = await home.ask(question)
+        assert answer.answer is None and not answer.quotes and answer.hint == "Nothing relevant is known about this."
+        found = await home.recall(question)
+        known = await home.recall("greyhound called Pepper")
+        assert found.items and found.hint is not None and known.hint is None
+        assert found.confidence < 0.2 < known.confidence
+        silent = await home.recall(question, min_confidence=0.2)
+        assert silent.items == () and silent.hint == "Nothing relevant is known about this."
+    for wrong in (-0.1, 1.1):
+        with pytest.raises(InvalidInput, match="min_confidence"):
+            await home.recall("anything", min_confidence=wrong)
+
+
+async def test_a_statement_of_a_model_must_cite_what_it_was_shown(home: Memory) -> None:
+    class Model:
+        name = "test-model"
+        says: Sequence[CitedStatement] = ()
+
+        async def answer(self, question: str, items: Sequence[str]) -> Sequence[CitedStatement]:
+            assert any("Pepper" in item for item in items)
+            if not self.says:
+                raise ProviderError("down", service="the language model")
+            return self.says
+
+    model = Model()
+    asked = type(home)(home.resources.replacing(CitingAnswerer, model), home.identity)
+    model.says = [CitedStatement(text="The dog is called Pepper.", items=(1,))]
+    cited = await asked.ask("What is the name of Ruth's greyhound?")
+    assert cited.writer == "test-model" and cited.answer == "The dog is called Pepper. [1]"
+    assert len(cited.quotes) == 1 and "Pepper" in cited.quotes[0].text
+    invented = CitedStatement(text="The dog is called Rex.", items=())
+    for says in ([], [invented], [CitedStatement(text="Rex.", items=(99,))], [CitedStatement(text=" ", items=(1,))]):
+        model.says = says
+        answer = await asked.ask("What is the name of Ruth's greyhound?")
+        assert answer.writer == "extract" and "Pepper" in (answer.answer or "")
