@@ -23,7 +23,7 @@ test("what is remembered is recalled, under the names of the Python client", asy
   assert.deepEqual((await ana.get_state({ key: "plan" })).value, { steps: [1, 2] })
   const context = await ana.get_context({ question: "When is the launch?", budget: 2000 })
   assert.match(context.text, /14 May/)
-  assert.equal((await ana.list_items({ kinds: ["fact"], limit: 5 })).items.length, 1)
+  assert.equal((await ana.list_items({ kind: ["fact"], limit: 5 })).items.length, 1)
   const gone = await ana.forget({ item_id: remembered.id })
   assert.ok(gone)
   assert.deepEqual((await ana.recall({ query: "Darjeeling", source_kinds: ["fact"] })).items, [])
