@@ -361,7 +361,7 @@ async def test_a_connector_learns_which_issuer_opens_the_server(resources: Resou
     async with open_door(resources) as door:
         path = "/.well-known/oauth-protected-resource"
         assert (await door.request("GET", path, key=None)).status_code in {401, 404}, "there is none without an issuer"
-    issuer = {"jwt_jwks_url": "http://127.0.0.1:9/jwks", "jwt_issuer": "https://login.example.com"}
+    issuer: dict[str, Any] = {"jwt_jwks_url": "http://127.0.0.1:9/jwks", "jwt_issuer": "https://login.example.com"}
     async with open_door(resources, **issuer) as door:
         for place, resource in ((path, "/mcp"), (f"{path}/mcp", "/mcp"), (f"{path}/mcp/agent", "/mcp/agent")):
             answer = await door.request("GET", place, key=None)
