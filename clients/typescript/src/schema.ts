@@ -101,6 +101,13 @@ export interface ChatMessage {
   content: string;
 }
 
+export interface Check {
+  name: string;
+  state: State;
+  found: string;
+  advice: string;
+}
+
 export interface Choice {
   choice_id: string;
   workflow: Workflow;
@@ -315,6 +322,28 @@ export interface EditRequest {
 
 export type Engine = "postgres" | "mysql" | "sqlite" | "duckdb";
 
+export interface EntityGraph {
+  nodes: Array<EntityNode>;
+  links: Array<EntityLink>;
+  looked_at: number;
+}
+
+export type EntityKind = "person" | "name" | "email" | "identifier" | "term";
+
+export interface EntityLink {
+  one_id: string;
+  other_id: string;
+  items: number;
+  item_ids: Array<string>;
+}
+
+export interface EntityNode {
+  entity_id: string;
+  kind: EntityKind;
+  name: string;
+  items: number;
+}
+
 export interface Entry {
   entry_id: string;
   scope: Scope;
@@ -366,6 +395,11 @@ export interface Erasure {
   items: number;
   sessions: number;
   finished_at: string | null;
+}
+
+export interface ErasurePage {
+  items: Array<Erasure>;
+  next_cursor: string | null;
 }
 
 export interface ErasureRequest {
@@ -556,6 +590,14 @@ export interface ItemRequest {
 
 export type ItemState = "live" | "superseded" | "invalid" | "archived" | "any";
 
+export interface ItemUse {
+  user_id: string | null;
+  agent_id: string | null;
+  session_id: string | null;
+  via: Via;
+  last_at: string;
+}
+
 export type Iteration = "auto" | "never" | "always";
 
 export interface JobCounts {
@@ -605,6 +647,7 @@ export interface KnowledgeRequest {
   since?: string | null;
   until?: string | null;
   as_of?: string | null;
+  known_at?: string | null;
   explain?: boolean;
 }
 
@@ -734,6 +777,24 @@ export interface OutcomePage {
 }
 
 export type OwnerKind = "run" | "session";
+
+export interface PastChoice {
+  choice_id: string;
+  workflow_id: string;
+  agent_id: string | null;
+  owned_by: string;
+  session_id: string | null;
+  run_id: string | null;
+  sample: number;
+  candidates: number;
+  chosen_at: string;
+  score: number | null;
+}
+
+export interface PastChoicePage {
+  items: Array<PastChoice>;
+  next_cursor: string | null;
+}
 
 export interface PastRuling {
   ruling_id: string;
@@ -867,6 +928,11 @@ export interface QueryRequest {
   question?: string | null;
   sql?: string | null;
   database?: string | null;
+}
+
+export interface QuestionRequest {
+  question: string;
+  agent?: string | null;
 }
 
 export interface Quota {
@@ -1097,6 +1163,12 @@ export interface SavedWorkflow {
   was_new: boolean;
 }
 
+export interface ScheduledJob {
+  job: string;
+  next_at: string;
+  last_at: string | null;
+}
+
 export type Scope = "session" | "user" | "agent" | "tenant";
 
 export interface SectionItem {
@@ -1178,6 +1250,13 @@ export interface SessionRequest {
 
 export type SessionStatus = "open" | "closed";
 
+export interface SettingInForce {
+  name: string;
+  value: unknown;
+  is_default: boolean;
+  description: string;
+}
+
 export interface Share {
   item_id: string;
   to_tenant_id: string;
@@ -1238,6 +1317,28 @@ export interface SourcePage {
   next_cursor: string | null;
 }
 
+export interface StandingAnswer {
+  name: string;
+  question: string;
+  user_id: string;
+  content: string;
+  sources: Array<string>;
+  writer: string;
+  made_at: string | null;
+}
+
+export interface StandingQuestion {
+  name: string;
+  question: string;
+  agent_id: string | null;
+  changed_at: string;
+}
+
+export interface StandingQuestionPage {
+  items: Array<StandingQuestion>;
+  next_cursor: string | null;
+}
+
 export interface Started {
   job: string;
   job_id: number | null;
@@ -1249,6 +1350,8 @@ export interface StartedTurn {
   episodes: Array<Item>;
   was_new: boolean;
 }
+
+export type State = "ok" | "warn" | "fail";
 
 export interface StateEntry {
   key: string;
@@ -1431,6 +1534,8 @@ export interface Version {
   version: string;
 }
 
+export type Via = "recall" | "context" | "search";
+
 export interface Webhook {
   webhook_id: string;
   url: string;
@@ -1530,12 +1635,15 @@ export interface Operations {
   delete_document: { path: { document_id: string }; query: Nothing; body: undefined; answer: undefined };
   delete_entry: { path: Nothing; query: { namespace: Array<string>; key: string; scope?: Scope | null; if_version?: number | null }; body: undefined; answer: undefined };
   delete_note: { path: { session_id: string; note_id: string }; query: Nothing; body: undefined; answer: undefined };
+  delete_question: { path: { name: string }; query: { agent?: string | null }; body: undefined; answer: undefined };
   delete_state: { path: { owner: OwnerKind; owner_id: string; key: string }; query: { if_version?: number | null }; body: undefined; answer: undefined };
   delete_webhook: { path: { webhook_id: string }; query: Nothing; body: undefined; answer: undefined };
   discard_dead_letter: { path: { dead_letter_id: string }; query: Nothing; body: undefined; answer: undefined };
   edit_item: { path: { item_id: string }; query: Nothing; body: EditRequest; answer: Remembered };
   end_turn: { path: { run_id: string }; query: Nothing; body: TurnEnd; answer: Turn };
   enqueue_job: { path: Nothing; query: Nothing; body: JobRequest; answer: Started };
+  entity_graph: { path: Nothing; query: { around?: string | null; limit?: number }; body: undefined; answer: EntityGraph };
+  entity_items: { path: { entity_id: string }; query: { other_id?: string | null; limit?: number; cursor?: string | null }; body: undefined; answer: ItemPage };
   export: { path: Nothing; query: { user_id?: string | null }; body: undefined; answer: string };
   fail_run: { path: { run_id: string }; query: Nothing; body: RunFailure; answer: Run };
   forget: { path: { item_id: string }; query: Nothing; body: ForgetRequest | null; answer: Forgotten };
@@ -1588,17 +1696,21 @@ export interface Operations {
   item_forecast: { path: { item_id: string }; query: Nothing; body: undefined; answer: Forecast };
   item_history: { path: { item_id: string }; query: Nothing; body: undefined; answer: Array<Item> };
   item_provenance: { path: { item_id: string }; query: Nothing; body: undefined; answer: Provenance };
+  item_uses: { path: { item_id: string }; query: Nothing; body: undefined; answer: Array<ItemUse> };
   job_counts: { path: Nothing; query: Nothing; body: undefined; answer: JobCounts };
+  job_schedule: { path: Nothing; query: Nothing; body: undefined; answer: Array<ScheduledJob> };
   knowledge_map: { path: Nothing; query: Nothing; body: undefined; answer: MapShown };
   last_episodes: { path: Nothing; query: { limit?: number }; body: undefined; answer: Array<Item> };
   list_agents: { path: Nothing; query: { limit?: number; cursor?: string | null }; body: undefined; answer: AgentPage };
-  list_audit: { path: Nothing; query: { subject_kind?: string | null; subject_id?: string | null; limit?: number; cursor?: string | null }; body: undefined; answer: AuditEntryPage };
+  list_audit: { path: Nothing; query: { subject_kind?: string | null; subject_id?: string | null; actor?: string | null; action?: string | null; since?: string | null; until?: string | null; limit?: number; cursor?: string | null }; body: undefined; answer: AuditEntryPage };
+  list_choices: { path: { workflow_id: string }; query: { limit?: number; cursor?: string | null }; body: undefined; answer: PastChoicePage };
   list_databases: { path: Nothing; query: Nothing; body: undefined; answer: Array<ConnectedDatabase> };
   list_dead_letters: { path: Nothing; query: { limit?: number; cursor?: string | null }; body: undefined; answer: DeadLetterPage };
   list_documents: { path: Nothing; query: { limit?: number; cursor?: string | null; source?: string | null }; body: undefined; answer: DocumentPage };
+  list_erasures: { path: Nothing; query: { limit?: number; cursor?: string | null }; body: undefined; answer: ErasurePage };
   list_events: { path: Nothing; query: { types?: Array<EventType> | null; after?: number | null; limit?: number; cursor?: string | null }; body: undefined; answer: EventPage };
   list_holds: { path: { item_id: string }; query: Nothing; body: undefined; answer: Array<Hold> };
-  list_items: { path: Nothing; query: { kind?: Array<Kind> | null; scope?: Scope | null; category?: string | null; subject?: string | null; trust?: Trust | null; state?: ItemState; pinned?: boolean; since?: string | null; until?: string | null; limit?: number; cursor?: string | null }; body: undefined; answer: ItemPage };
+  list_items: { path: Nothing; query: { kind?: Array<Kind> | null; scope?: Scope | null; category?: string | null; subject?: string | null; trust?: Trust | null; state?: ItemState; pinned?: boolean; since?: string | null; until?: string | null; as_of?: string | null; known_at?: string | null; limit?: number; cursor?: string | null }; body: undefined; answer: ItemPage };
   list_jobs: { path: Nothing; query: { status?: JobStatus | null; limit?: number; cursor?: string | null }; body: undefined; answer: JobRecordPage };
   list_keys: { path: Nothing; query: Nothing; body: undefined; answer: ApiKeyPage };
   list_messages: { path: { session_id: string }; query: { after?: number; until?: number | null; limit?: number; cursor?: string | null }; body: undefined; answer: MessagePage };
@@ -1607,6 +1719,7 @@ export interface Operations {
   list_outcomes: { path: { workflow_id: string }; query: { limit?: number; cursor?: string | null }; body: undefined; answer: OutcomePage };
   list_proposals: { path: Nothing; query: { status?: ProposalStatus | null; kind?: ProposalKind | null; limit?: number; cursor?: string | null }; body: undefined; answer: ProposalPage };
   list_protected_sources: { path: Nothing; query: Nothing; body: undefined; answer: Array<ProtectedSource> };
+  list_questions: { path: Nothing; query: Nothing; body: undefined; answer: StandingQuestionPage };
   list_reports: { path: Nothing; query: { limit?: number; cursor?: string | null }; body: undefined; answer: ReportPage };
   list_rulings: { path: Nothing; query: { limit?: number; cursor?: string | null }; body: undefined; answer: PastRulingPage };
   list_runs: { path: Nothing; query: { status?: RunStatus | null; agent_id?: string | null; session_id?: string | null; since?: string | null; until?: string | null; limit?: number; cursor?: string | null }; body: undefined; answer: RunPage };
@@ -1655,16 +1768,20 @@ export interface Operations {
   revoke_key: { path: { key_id: string }; query: Nothing; body: undefined; answer: ApiKey };
   reward: { path: Nothing; query: Nothing; body: RewardRequest; answer: Rewarded };
   save_agent: { path: { agent_id: string }; query: Nothing; body: AgentChange; answer: Agent };
+  save_question: { path: { name: string }; query: Nothing; body: QuestionRequest; answer: StandingQuestion };
   save_user: { path: { user_id: string }; query: Nothing; body: UserChange; answer: User };
   save_workflow: { path: Nothing; query: Nothing; body: WorkflowRequest; answer: SavedWorkflow };
   search_entries: { path: Nothing; query: Nothing; body: EntrySearch; answer: Array<FoundEntry> };
   search_knowledge: { path: Nothing; query: Nothing; body: KnowledgeRequest; answer: RecallAnswer };
+  server_health: { path: Nothing; query: Nothing; body: undefined; answer: Array<Check> };
   set_privacy_policy: { path: Nothing; query: Nothing; body: PrivacyRequest; answer: PrivacyPolicy };
   set_proposal_policy: { path: Nothing; query: Nothing; body: PolicyRequest; answer: ProposalPolicy };
   set_retention_policy: { path: Nothing; query: Nothing; body: RetentionChange; answer: RetentionPolicy };
   set_state: { path: { owner: OwnerKind; owner_id: string; key: string }; query: Nothing; body: StateRequest; answer: StateEntry };
   set_webhook_active: { path: { webhook_id: string }; query: Nothing; body: WebhookChange; answer: Webhook };
+  settings_in_force: { path: Nothing; query: Nothing; body: undefined; answer: Array<SettingInForce> };
   share: { path: Nothing; query: Nothing; body: ShareRequest; answer: Array<Shared> };
+  standing_answer: { path: { name: string }; query: { user?: string | null }; body: undefined; answer: StandingAnswer };
   start_erasing_user: { path: Nothing; query: Nothing; body: ErasureRequest; answer: Erasure };
   start_reembed: { path: Nothing; query: Nothing; body: ReembedRequest; answer: Started };
   start_reindex: { path: Nothing; query: Nothing; body: undefined; answer: Started };
@@ -1711,12 +1828,15 @@ export const OPERATIONS: { [K in keyof Operations]: [string, string] } = {
   delete_document: ["DELETE", "/v1/documents/{document_id}"],
   delete_entry: ["DELETE", "/v1/entries"],
   delete_note: ["DELETE", "/v1/sessions/{session_id}/notes/{note_id}"],
+  delete_question: ["DELETE", "/v1/questions/{name}"],
   delete_state: ["DELETE", "/v1/state/{owner}/{owner_id}/{key}"],
   delete_webhook: ["DELETE", "/v1/webhooks/{webhook_id}"],
   discard_dead_letter: ["DELETE", "/v1/jobs/dead_letters/{dead_letter_id}"],
   edit_item: ["PATCH", "/v1/items/{item_id}"],
   end_turn: ["POST", "/v1/runs/{run_id}/turns/end"],
   enqueue_job: ["POST", "/v1/jobs"],
+  entity_graph: ["GET", "/v1/entities"],
+  entity_items: ["GET", "/v1/entities/{entity_id}/items"],
   export: ["GET", "/v1/export"],
   fail_run: ["POST", "/v1/runs/{run_id}/fail"],
   forget: ["POST", "/v1/items/{item_id}/forget"],
@@ -1753,14 +1873,18 @@ export const OPERATIONS: { [K in keyof Operations]: [string, string] } = {
   item_forecast: ["GET", "/v1/items/{item_id}/forecast"],
   item_history: ["GET", "/v1/items/{item_id}/history"],
   item_provenance: ["GET", "/v1/items/{item_id}/provenance"],
+  item_uses: ["GET", "/v1/items/{item_id}/uses"],
   job_counts: ["GET", "/v1/jobs/counts"],
+  job_schedule: ["GET", "/v1/jobs/schedule"],
   knowledge_map: ["GET", "/v1/knowledge/map"],
   last_episodes: ["GET", "/v1/episodes/last"],
   list_agents: ["GET", "/v1/agents"],
   list_audit: ["GET", "/v1/audit"],
+  list_choices: ["GET", "/v1/workflows/{workflow_id}/choices"],
   list_databases: ["GET", "/v1/databases"],
   list_dead_letters: ["GET", "/v1/jobs/dead_letters"],
   list_documents: ["GET", "/v1/documents"],
+  list_erasures: ["GET", "/v1/erasures"],
   list_events: ["GET", "/v1/events"],
   list_holds: ["GET", "/v1/items/{item_id}/holds"],
   list_items: ["GET", "/v1/items"],
@@ -1772,6 +1896,7 @@ export const OPERATIONS: { [K in keyof Operations]: [string, string] } = {
   list_outcomes: ["GET", "/v1/workflows/{workflow_id}/outcomes"],
   list_proposals: ["GET", "/v1/proposals"],
   list_protected_sources: ["GET", "/v1/protected_sources"],
+  list_questions: ["GET", "/v1/questions"],
   list_reports: ["GET", "/v1/reports"],
   list_rulings: ["GET", "/v1/rulings"],
   list_runs: ["GET", "/v1/runs"],
@@ -1820,16 +1945,20 @@ export const OPERATIONS: { [K in keyof Operations]: [string, string] } = {
   revoke_key: ["DELETE", "/v1/keys/{key_id}"],
   reward: ["POST", "/v1/workflows/reward"],
   save_agent: ["PUT", "/v1/agents/{agent_id}"],
+  save_question: ["PUT", "/v1/questions/{name}"],
   save_user: ["PUT", "/v1/users/{user_id}"],
   save_workflow: ["PUT", "/v1/workflows"],
   search_entries: ["POST", "/v1/entries/search"],
   search_knowledge: ["POST", "/v1/search_knowledge"],
+  server_health: ["GET", "/v1/health"],
   set_privacy_policy: ["PUT", "/v1/privacy"],
   set_proposal_policy: ["PUT", "/v1/proposals/policy"],
   set_retention_policy: ["PATCH", "/v1/retention"],
   set_state: ["PUT", "/v1/state/{owner}/{owner_id}/{key}"],
   set_webhook_active: ["PATCH", "/v1/webhooks/{webhook_id}"],
+  settings_in_force: ["GET", "/v1/settings"],
   share: ["POST", "/v1/shares"],
+  standing_answer: ["GET", "/v1/questions/{name}/answer"],
   start_erasing_user: ["POST", "/v1/erasures"],
   start_reembed: ["POST", "/v1/reembed"],
   start_reindex: ["POST", "/v1/reindex"],

@@ -251,7 +251,7 @@ async def list_choices(
     """
     owner = None if identity.role is Role.ADMIN else identity.owned_by
     async with resources.database.transaction(identity) as tx:
-        return await storage.list_choices(tx, owner, workflow_id, before=before or LAST, limit=min(limit, MAX_PAGE))
+        return await storage.list_choices(tx, owner, workflow_id, before=before or LAST, limit=page_size(limit))
 
 
 async def sweep_choices(resources: Resources, identity: Identity, **_: Any) -> None:

@@ -87,7 +87,7 @@ async def save_entities(tx: Transaction, named: Sequence[tuple[UUID, Entity]]) -
 async def newest_items(tx: Transaction, *, limit: int) -> list[UUID]:
     """The newest live items that the identity may see; of an administrator who names a user, all sessions of the user."""
     caller = tx.identity
-    if caller.crosses_owners and caller.agent_id is None:
+    if caller.role is Role.ADMIN and caller.user_id is None and caller.agent_id is None:
         return [row["item_id"] for row in await tx.dicts(queries.newest_of_all, limit=limit)]
     owners = ["tenant:"]
     owners += [f"user:{caller.user_id}"] if caller.user_id is not None else []
