@@ -798,6 +798,7 @@ export interface OutcomePage {
 
 export type OwnerKind = "run" | "session";
 
+<<<<<<< HEAD
 export interface Passage {
   ordinal: number;
   start: number;
@@ -805,6 +806,8 @@ export interface Passage {
   content: string;
 }
 
+=======
+>>>>>>> seventeen
 export interface PastChoice {
   choice_id: string;
   workflow_id: string;
