@@ -798,7 +798,6 @@ export interface OutcomePage {
 
 export type OwnerKind = "run" | "session";
 
-<<<<<<< HEAD
 export interface Passage {
   ordinal: number;
   start: number;
@@ -806,8 +805,6 @@ export interface Passage {
   content: string;
 }
 
-=======
->>>>>>> seventeen
 export interface PastChoice {
   choice_id: string;
   workflow_id: string;
