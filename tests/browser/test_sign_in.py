@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.browser.chromium import dashboard
+from tests.browser.chromium import dashboard, only_in_full
 
 from recordari.app import Memory
 from recordari.core.identity import Identity, Role
@@ -37,6 +37,7 @@ async def test_an_address_signs_in_once_and_a_key_any_time(memory: Memory, tmp_p
         assert await board.page.evaluate(stored) == "[{},{}]"
 
 
+@only_in_full
 async def test_a_second_tenant_sees_nothing_of_the_first(memory: Memory, tmp_path: Path) -> None:
     secret = "The harbour of Kendwa closes at six"
     await memory.remember_fact(secret, scope="tenant")
