@@ -74,7 +74,7 @@ async def test_a_fact_is_remembered_recalled_and_stated_once(resources: Resource
         assert (first["was_new"], again["was_new"]) == (True, False)
         assert again["id"] == first["id"]
         answer = await called(client, "recall", query="tea or sugar?")
-        assert set(answer) == {"items", "total", "degraded", "rerank_used"}
+        assert set(answer) - {"hint"} == {"items", "total", "degraded", "rerank_used", "confidence"}
         assert [(item["id"], item["scope"]) for item in answer["items"]] == [(first["id"], "user")]
         assert answer["degraded"] is True
 
@@ -153,7 +153,7 @@ async def test_errors_help_the_model_and_show_nothing_of_the_inside(resources: R
             client, "recall", query="tea", scope="world"
         )
         assert "tenant_id: is not a known field" in await refused(client, "recall", query="tea", tenant_id="other")
-        assert (await refused(client, "get_context", query="tea")).endswith("get_context takes question, budget")
+        assert "get_context takes question, budget" in await refused(client, "get_context", query="tea")
         assert (await refused(client, "recall")).startswith("invalid_input: query: ")
         assert await refused(client, "recall", query="  ") == "invalid_input: query must not be empty"
         missing = await refused(client, "read_tool_output", key="tout_nothing")
@@ -197,7 +197,8 @@ async def test_memories_are_listed_and_forgotten_for_good(resources: Resources, 
 async def test_a_memory_is_read_by_its_address(resources: Resources, mode: str) -> None:
     async with open_door(resources) as door, connected(door, mode=mode) as client:
         kept = await called(client, "remember_fact", content="Ana plays chess")
-        assert [one.uri for one in (await client.list_resources()).resources] == ["recordari://facts"]
+        listed = {one.uri for one in (await client.list_resources()).resources}
+        assert listed == {"recordari://facts", "recordari://profile"}
         (template,) = (await client.list_resource_templates()).resource_templates
         address = template.uri_template.replace("{id}", kept["id"])
         (shown,) = (await client.read_resource(address)).contents

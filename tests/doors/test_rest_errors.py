@@ -136,7 +136,7 @@ async def test_a_query_parameter_that_nobody_knows_is_refused(resources: Resourc
         assert (await door.request("GET", "/v1/items?kind=fact&limit=3")).status_code == 200
         refused = await door.request("GET", "/v1/items?kinds=fact")
         assert refused.status_code == 422
-        assert "kind, limit" in refused.json()["detail"] and "kinds" not in refused.json()["detail"]
+        assert "kind, known_at, limit" in refused.json()["detail"] and "kinds" not in refused.json()["detail"]
 
 
 async def test_a_number_that_the_database_cannot_keep_is_refused(resources: Resources) -> None:

@@ -244,11 +244,16 @@ async def opened(memory: Memory, command: Cli, who: Mapping[str, str]) -> AsyncI
         ]
 
 
+LEFT_OUT = {"hint", "passage"}
+"""They are no part of a JSON answer in which they have no value."""
+
+
 def plain(value: Any) -> Any:
     """An answer without the differences of form that JSON brings."""
     match value:
         case dict():
-            return {name: plain(each) for name, each in value.items()}
+            kept = {name: each for name, each in value.items() if each is not None or name not in LEFT_OUT}
+            return {name: plain(each) for name, each in kept.items()}
         case list() | tuple():
             return [plain(each) for each in value]
         case datetime():

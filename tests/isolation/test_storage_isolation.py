@@ -58,7 +58,10 @@ OPERATORS = {
     "db.migrate.ensure_database",
     "db.migrate.pending",
     "db.migrate.prepare",
+    "db.outbox.backlog",
     "db.outbox.listen",
+    "db.pool.is_behind_pooler",
+    "db.pool.refuse_pooler",
     "sharing.storage.list_members",
     "tenants.storage.list_tenants",
 }

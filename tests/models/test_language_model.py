@@ -13,6 +13,7 @@ from tests.working import work_off
 
 from recordari.app import Memory
 from recordari.config import Settings
+from recordari.context.questions import Answerer
 from recordari.core.items import Kind
 from recordari.databases.ask import ModelSqlWriter, SqlWriter
 from recordari.facts.language import LLM, OfflineRules
@@ -151,7 +152,7 @@ async def test_the_judge_can_be_switched_off(memory: Memory) -> None:
 async def test_only_the_tasks_that_are_set_reach_the_model() -> None:
     configured: dict[str, Any] = {"llm_provider": "openai", "llm_model": "tiny"}
     assert make_tasks(Settings()) == {}
-    assert set(make_tasks(Settings(**configured))) == {LLM, Summariser, SqlWriter}
+    assert set(make_tasks(Settings(**configured))) == {LLM, Answerer, Summariser, SqlWriter}
     only = make_tasks(Settings(**configured, llm_tasks=["sql"]))
     assert isinstance(only.pop(SqlWriter), ModelSqlWriter) and only == {}
 

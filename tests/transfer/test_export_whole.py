@@ -53,6 +53,7 @@ LEFT_OUT = {
     "vectors": "derived",
     "entities": "derived",
     "mentions": "derived",
+    "passages": "derived",
     "profiles": "derived",
     "profile_changes": "derived",
     "question_answers": "derived",

@@ -21,7 +21,7 @@ queries = Queries(__name__)
 ERASED_TABLES = frozenset(
     {"api_keys", "erasures", "items", "mentions", "profiles", "runs", "sessions", "sign_ins", "users"}
     | {"choices", "notes", "outcomes", "payloads", "state", "state_owners", "tool_calls", "turn_states", "turns"}
-    | {"vectors"}
+    | {"question_answers", "uses", "vectors"}
 )
 """Every table with a column `user_id` or `owned_by`; a test compares it with the schema: no new one is overlooked."""
 
