@@ -195,8 +195,10 @@ async def _migrate(connection: Connection) -> list[str]:
             )
     if done:
         async with connection.transaction():
-            for query in (queries.become_owner, queries.expect_full_tenants):
-                await connection.execute(query.sql)
+            await connection.execute(queries.become_owner.sql)
+            found = await (await connection.execute(queries.has_full_tenants.sql)).fetchone()
+            if found == (True,):
+                await connection.execute(queries.expect_full_tenants.sql)
     return done
 
 

@@ -26,11 +26,13 @@ SELECT to_regnamespace('recordari') IS NOT NULL AND to_regnamespace('recordari_q
 -- Act as the owner until the transaction ends.
 SET LOCAL ROLE recordari_owner
 
+-- name: has_full_tenants
+-- Whether the migration that made the following function was applied.
+SELECT to_regprocedure('recordari.expect_full_tenants()') IS NOT NULL
+
 -- name: expect_full_tenants
 -- Let the planner expect many rows of each tenant in every table, new ones too.
-DO $$ BEGIN
-    IF to_regprocedure('recordari.expect_full_tenants()') IS NOT NULL THEN PERFORM recordari.expect_full_tenants(); END IF;
-END $$
+SELECT recordari.expect_full_tenants()
 
 -- name: create_record
 -- The record of the applied steps.
