@@ -53,7 +53,7 @@ def signs_of(question: Question, ordered: Sequence[Ranked], *, found_by: Sequenc
 INTERCEPT = -2.5
 COEFFICIENTS = {"base": 0.65, "margin": 0.65, "lead": 0.25, "other": -1.25, "agreed": 0.3}
 
-UNLIKELY = 0.2
+UNLIKELY = 0.15
 """Below it an answer hardly contains what was asked."""
 NOTHING_KNOWN = "Nothing relevant is known about this."
 PROBABLY_NOTHING = "Probably nothing relevant is known about this: the items are only the nearest."
