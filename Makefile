@@ -28,7 +28,7 @@ BASE ?=
 FRAMEWORKS := langgraph openai-agents anthropic pydantic-ai google-adk llama-index agent-framework mem0
 HOSTS := .hosts
 PAGE := src/recordari/doors/web/static/index.html
-PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -type f -print)
+PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -type f -print) clients/typescript/src/schema.ts
 INSTALLED := pyproject.toml $(wildcard requirements/*.txt)
 
 .PHONY: help

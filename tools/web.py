@@ -12,8 +12,8 @@ from recordari.doors.rest.app import create_app
 from tools.routes import operations as routes
 
 ROOT = Path(__file__).parents[1]
-SCHEMA = ROOT / "web" / "src" / "api" / "schema.ts"
-CLIENT_SCHEMA = ROOT / "clients" / "typescript" / "src" / "schema.ts"
+SCHEMA = ROOT / "clients" / "typescript" / "src" / "schema.ts"
+"""The dashboard imports it too."""
 HEAD = """// Made from the REST routes by `make routes`; do not edit.
 """
 TYPES = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
@@ -76,7 +76,7 @@ def answer_of(operation: dict[str, Any]) -> str:
 
 
 def written() -> str:
-    """The types of all bodies and answers, and one table of operations."""
+    """The types of all bodies and answers, one table of operations, and which of them may be sent twice."""
     description = create_app(Settings(worker=False)).openapi()
     operations = {
         operation["operationId"]: (method.upper(), path, operation)
@@ -104,21 +104,21 @@ def written() -> str:
     parts.append(
         "export const OPERATIONS: { [K in keyof Operations]: [string, string] } = {\n" + "\n".join(table) + "\n};"
     )
+    parts.append(_repeatable())
     return "\n\n".join(parts) + "\n"
 
 
-def written_for_client() -> str:
-    """The same for the TypeScript client, which also knows what may be sent twice."""
+def _repeatable() -> str:
+    """What may be sent twice: the operations that only read, and those that keep no answer under a key."""
     known = routes()
     lists = {
         "READS": [name for name, route in known.items() if route.get("reads")],
         "NOT_KEYED": [name for name, route in known.items() if route.get("not_idempotent")],
     }
-    lines = [
+    return "\n".join(
         f"export const {name}: ReadonlySet<string> = new Set({json.dumps(sorted(names))});"
         for name, names in lists.items()
-    ]
-    return f"{written()}\n" + "\n".join(lines) + "\n"
+    )
 
 
 def _named_in(text: str, schemas: dict[str, Any]) -> set[str]:
@@ -134,6 +134,4 @@ def _named_in(text: str, schemas: dict[str, Any]) -> set[str]:
 
 
 if __name__ == "__main__":
-    for file, text in ((SCHEMA, written()), (CLIENT_SCHEMA, written_for_client())):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, "utf-8")
+    SCHEMA.write_text(written(), "utf-8")

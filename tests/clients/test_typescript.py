@@ -12,18 +12,18 @@ from tests.doors.proxied import proxied
 from tests.hosts.models import imitation
 from tests.hosts.serving import serving, workbench
 from tests.patience import PATIENCE
-from tools.web import CLIENT_SCHEMA, written_for_client
+from tools.web import SCHEMA, written
 
 from recordari.kit.resources import Resources
 
-FOLDER = CLIENT_SCHEMA.parents[1]
+FOLDER = SCHEMA.parents[1]
 with_node = pytest.mark.skipif(
     not os.environ.get("RECORDARI_TEST_TYPESCRIPT"), reason="run it with `make test-typescript`"
 )
 
 
 def test_the_types_are_those_of_the_routes() -> None:
-    assert CLIENT_SCHEMA.read_text("utf-8") == written_for_client(), "run `make routes`"
+    assert SCHEMA.read_text("utf-8") == written(), "run `make routes`"
 
 
 async def run(*command: str, folder: Path, **environment: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 from starlette.applications import Starlette
 from tests.doors.rest_door import Door, open_door
 from tests.tenants.test_auth import AUDIENCE, ISSUER, Issuer, issuer, token
-from tools.web import SCHEMA, written
+from tools.web import ROOT, SCHEMA, written
 
 from recordari.app import Memory
 from recordari.core.identity import Identity, Role
@@ -155,10 +155,12 @@ async def test_the_page_forbids_foreign_and_inline_scripts(resources: Resources)
 
 def test_the_page_knows_the_routes_as_they_are() -> None:
     assert SCHEMA.read_text("utf-8") == written(), "run `make routes`"
+    shared = SCHEMA.relative_to(ROOT).with_suffix("").as_posix()
+    assert f'export * from "../../../{shared}"' in (ROOT / "web" / "src" / "api" / "schema.ts").read_text("utf-8")
 
 
 def test_the_lock_file_names_no_registry() -> None:
-    lock = json.loads((SCHEMA.parents[2] / "package-lock.json").read_text("utf-8"))
+    lock = json.loads((ROOT / "web" / "package-lock.json").read_text("utf-8"))
     assert not [name for name, package in lock["packages"].items() if "resolved" in package]
 
 
