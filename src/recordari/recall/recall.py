@@ -46,6 +46,7 @@ from recordari.recall.rules.sources import HISTORY_KINDS, Archive, RecallSetting
 from recordari.recall.rules.steps import is_bridging
 from recordari.recall.rules.temporal.times import Interval, question_interval, written_interval
 from recordari.recall.search import (
+    asker_named,
     depths_of,
     exact_below,
     filters_of,
@@ -392,6 +393,7 @@ class _Recall:
             interval=interval,
             tokens=tokens_of(tokens, words, language=language) if tokens is not None else None,
             calibration=UNRELATED_SIMILARITY.get((model_id or "").partition("@")[0]),
+            asker=asker_named(self.identity.user_id, terms, language=language),
         )
 
     def _search(
