@@ -111,6 +111,7 @@ def create_app(
     admission = admission or Admission(places=2 * settings.pool_max_size)
     gatekeeper = Gatekeeper(admission)
     mcp = mcp_doors(settings)
+    metadata = metadata_routes(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -136,7 +137,7 @@ def create_app(
         version=version("recordari"),
         openapi_tags=TAGS,
         lifespan=lifespan,
-        middleware=_layers(settings, admission, gatekeeper, counts),
+        middleware=_layers(settings, admission, gatekeeper, counts, [door.path for door in mcp] if metadata else []),
         # FastAPI's pages load scripts from other sites; the dashboard brings its own.
         docs_url=None,
         redoc_url=None,
@@ -148,7 +149,7 @@ def create_app(
     _complete_description(app)
     by_beginning = _include_routers(app)
     app.router.routes.extend(page_routes(PageFiles()))
-    app.router.routes.extend(metadata_routes(settings))
+    app.router.routes.extend(metadata)
     for door in mcp:
         app.router.routes.append(Route(door.path, door, methods=["POST"], include_in_schema=False))
     app.router.middleware_stack = _switchboard(app.router.middleware_stack, by_beginning)  # type: ignore[assignment]
@@ -213,14 +214,18 @@ def _type_errors(responses: dict[str, Any]) -> None:
 
 
 def _layers(
-    settings: Settings, admission: Admission, gatekeeper: Gatekeeper, counts: SharedCounts | None
+    settings: Settings,
+    admission: Admission,
+    gatekeeper: Gatekeeper,
+    counts: SharedCounts | None,
+    described: Sequence[str],
 ) -> list[Middleware]:
     rate_limit = RateLimit(settings.rate_limit, shared=counts) if settings.rate_limit else None
     return [
         Middleware(RequestContext),
         Middleware(Timeout, seconds=settings.request_timeout),
         Middleware(Hosts, allowed=settings.allowed_hosts),
-        Middleware(Gate, rate_limit=rate_limit, gatekeeper=gatekeeper),
+        Middleware(Gate, rate_limit=rate_limit, gatekeeper=gatekeeper, described=described),
         Middleware(RequestBody, max_bytes=settings.max_body_bytes),
         Middleware(Admitted, admission=admission),
         Middleware(Idempotent),
