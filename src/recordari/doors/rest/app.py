@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from recordari.config import Settings, load_settings
 from recordari.databases.rules import readonly_sql
 from recordari.doors.rest.admission import Admission
-from recordari.doors.rest.gate import Gate, Gatekeeper, RequestContext
+from recordari.doors.rest.gate import METADATA_PATH, Gate, Gatekeeper, RequestContext
 from recordari.doors.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.doors.rest.limits import STREAMED, Admitted, Hosts, RateLimit, RequestBody, Timeout
 from recordari.doors.rest.shared_counts import SharedCounts
@@ -111,7 +111,6 @@ def create_app(
     admission = admission or Admission(places=2 * settings.pool_max_size)
     gatekeeper = Gatekeeper(admission)
     mcp = mcp_doors(settings)
-    metadata = metadata_routes(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -137,7 +136,7 @@ def create_app(
         version=version("recordari"),
         openapi_tags=TAGS,
         lifespan=lifespan,
-        middleware=_layers(settings, admission, gatekeeper, counts, [door.path for door in mcp] if metadata else []),
+        middleware=_layers(settings, admission, gatekeeper, counts),
         # FastAPI's pages load scripts from other sites; the dashboard brings its own.
         docs_url=None,
         redoc_url=None,
@@ -149,7 +148,7 @@ def create_app(
     _complete_description(app)
     by_beginning = _include_routers(app)
     app.router.routes.extend(page_routes(PageFiles()))
-    app.router.routes.extend(metadata)
+    app.router.routes.extend(metadata_routes(settings))
     for door in mcp:
         app.router.routes.append(Route(door.path, door, methods=["POST"], include_in_schema=False))
     app.router.middleware_stack = _switchboard(app.router.middleware_stack, by_beginning)  # type: ignore[assignment]
@@ -214,13 +213,10 @@ def _type_errors(responses: dict[str, Any]) -> None:
 
 
 def _layers(
-    settings: Settings,
-    admission: Admission,
-    gatekeeper: Gatekeeper,
-    counts: SharedCounts | None,
-    described: Sequence[str],
+    settings: Settings, admission: Admission, gatekeeper: Gatekeeper, counts: SharedCounts | None
 ) -> list[Middleware]:
     rate_limit = RateLimit(settings.rate_limit, shared=counts) if settings.rate_limit else None
+    described = [route.path.removeprefix(METADATA_PATH) for route in metadata_routes(settings)]
     return [
         Middleware(RequestContext),
         Middleware(Timeout, seconds=settings.request_timeout),
