@@ -172,13 +172,14 @@ class _Recall:
         )
         if self.request.counts_as_use:
             note_use(self.resources, self.identity, chosen)
+        degraded = result.waiting or not embedded
         return RecallAnswer(
             items=chosen,
             total=len(chosen),
-            degraded=result.waiting or not embedded,
+            degraded=degraded,
             rerank_used=rerank_used,
             confidence=round(confidence, 3),
-            hint=hint_for(confidence, len(chosen)),
+            hint=hint_for(confidence, len(chosen), degraded=degraded),
             trace=self._trace(ordered, result, question, search, merged, signs) if self.request.explain else None,
         )
 

@@ -82,15 +82,6 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
-    """How well a text fits the question by words, late interaction and meaning, as the ranker weighs them."""
-
-    base: float
-    margin: float
-    """How far that is above the mean of all candidates, in four deviations."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
     """A candidate with its score and the parts of the score."""
 
@@ -101,7 +92,8 @@ class Ranked:
     parts: Mapping[str, float] = field(default_factory=dict)
     passage: int | None = None
     """Of a long text: the number of the passage that fits best."""
-    fit: Fit | None = None
+    fit: float | None = None
+    """How well it fits the question by words, late interaction and meaning alone."""
 
 
 def ranked(
@@ -130,14 +122,13 @@ def ranked(
     repeat = max(weights.repeat, weights.repeat_of_many) if question.wording.many and weights.repeat else weights.repeat
     order = spread_over_sessions(features, scores, repeat, limit)
     base = parts["words"] + parts["late"] + parts["meaning"]
-    spread = 4 * max(float(base.std()), 1e-6)
     return [
         Ranked(
             candidate=columns.rows[hits[hit]],
             row=int(hits[hit]),
             score=score,
             parts={name: round(float(values[hit]), 4) for name, values in parts.items()} if explained else {},
-            fit=Fit(base=float(base[hit]), margin=float(base[hit] - base.mean()) / spread),
+            fit=float(base[hit]),
         )
         for hit, score in order
     ]
