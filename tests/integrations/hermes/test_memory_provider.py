@@ -1,13 +1,19 @@
 """Hermes' memory slot with Recordari in it: found as a plugin and called by Hermes' own manager."""
 
+# ruff: noqa: E402  # Hermes' own packages have to be found first
+
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("agent.memory_provider", reason="tested by `make test-hermes`")
+hermes = pytest.importorskip("agent.memory_provider", reason="tested by `make test-hermes`")
+# Hermes has packages named `tools` and `plugins`; this repository has one of them, too.
+sys.path.insert(0, str(Path(hermes.__file__).parents[1]))
+sys.modules.pop("tools", None)
 
 from agent.memory_manager import MemoryManager
 from tests.patience import PATIENCE
