@@ -130,6 +130,10 @@ bench-context: $(VENV)/.installed-dev ## Measure the assembly of contexts for te
 bench-turn: $(VENV)/.installed-dev ## Measure a whole turn over REST: latency, CPU of each process, statements per verb
 	@$(BIN)/python bench/turn.py $(ARGS)
 
+.PHONY: bench-proxy
+bench-proxy: $(VENV)/.installed-dev ## Measure what the proxy costs a stream of tokens, side by side without it
+	@$(BIN)/python bench/proxy.py $(ARGS)
+
 .PHONY: bench-runs
 bench-runs: $(VENV)/.installed-dev ## Replay real agent runs, and learn from their rewards (DATA=folder)
 	@$(BIN)/python bench/agent_runs.py $(if $(DATA),--data $(DATA)) $(ARGS)
