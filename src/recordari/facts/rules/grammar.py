@@ -28,9 +28,11 @@ _LISTS_OF_VALUES = frozenset(
     monthly yearly""".split()
 )
 _STILL_CONTENT = _LISTS_OF_VALUES | frozenset(
-    "kin countries languages favourite contact season daypart profession act".split()
+    "kin countries languages favourite contact season daypart profession act light".split()
 )
 _WRITTEN_LARGE = frozenset({"me", "be", "countries", "languages", "kin"})
+
+_DONE = frozenset({"change", "stop", "move", "takeover"})
 
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 _KANA = re.compile(r"[\u3040-\u30ff]")
@@ -82,6 +84,8 @@ class Words:
     transitions: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]
     """The same of things."""
     opposites: tuple[tuple[frozenset[str], frozenset[str]], ...]
+    forms: dict[str, frozenset[str]]
+    """The stems of verbs of change, and their labels: behind "had to" each form of them counts."""
     apart: dict[str, tuple[tuple[str, str], ...]]
     """The first word of a phrase whose last word may come later, with that word and the label: "gave his boat away"."""
     synonyms: dict[str, str]
@@ -112,7 +116,7 @@ def words_of(code: str) -> Words:
         if isinstance(text, str) and name not in {"stemmer", "pending"} and name not in _LISTS_OF_VALUES:
             for phrase in _phrases(text):
                 labels.setdefault(phrase, set()).add(name)
-    common = {phrase for phrase in labels if " " not in phrase}
+    common = {phrase for phrase, found in labels.items() if " " not in phrase and found != {"light"}}
     blankless = not table["stemmer"]
     stemmer = Stemmer.Stemmer(table["stemmer"]) if table["stemmer"] else None
     pending = table.get("pending")
@@ -127,12 +131,20 @@ def words_of(code: str) -> Words:
         conditions=_changes(table["conditions"], blankless),
         transitions=_changes(table["transitions"], blankless),
         opposites=tuple((frozenset(_phrases(one)), frozenset(_phrases(other))) for one, other in table["opposites"]),
+        forms=_forms(labels, stemmer),
         apart=_apart(table.get("apart", [])),
         synonyms=_synonyms(table.get("synonyms", []), stemmer),
         pending=_any_of(pending, blankless) if pending else None,
         stemmer=stemmer,
         phrases=_any_of(";".join(sorted(labels, key=len, reverse=True)), True) if blankless else None,
     )
+
+
+def _forms(labels: dict[str, set[str]], stemmer: Stemmer.Stemmer | None) -> dict[str, frozenset[str]]:
+    if stemmer is None:
+        return {}
+    verbs = {phrase: found & _DONE for phrase, found in labels.items() if " " not in phrase and found & _DONE}
+    return {stemmer.stemWord(phrase): frozenset(found) for phrase, found in verbs.items()}
 
 
 def _apart(rows: list[str]) -> dict[str, tuple[tuple[str, str], ...]]:
@@ -158,7 +170,8 @@ def _changes(rows: list[list[str]], blankless: bool) -> tuple[tuple[re.Pattern[s
 
 
 def _any_of(text: str, blankless: bool) -> re.Pattern[str]:
-    inner = "|".join(re.escape(phrase) for phrase in sorted(_phrases(text), key=len, reverse=True))
+    phrases = sorted(_phrases(text), key=len, reverse=True)
+    inner = "|".join(re.escape(phrase).replace(r"\*", r"\w+") for phrase in phrases)
     return re.compile(inner if blankless else rf"(?<![\w'-])(?:{inner})(?![\w-])")
 
 
@@ -186,6 +199,7 @@ def tokens_of(text: str, code: str) -> tuple[Token, ...]:
     raw = list(_pieces(text) if words.phrases is None else _runs(text, words.phrases))
     tokens: list[Token] = []
     place = clause = 0
+    forced = -1
     while place < len(raw):
         kind, piece, starts = raw[place]
         size, labels = _labelled(raw, place, words) if kind in {"word", "phrase"} else (1, frozenset[str]())
@@ -197,6 +211,12 @@ def tokens_of(text: str, code: str) -> tuple[Token, ...]:
         folded = whole.casefold()
         if (kind == "mark" and piece in ",;:.!?()–—") or "break" in labels:
             clause += 1
+        if folded == "am" and tokens and tokens[-1].kind in {"number", "clock"}:
+            labels = frozenset({"function"})  # "10 am"
+        if "must" in labels:
+            forced = clause
+        elif kind == "word" and not labels and forced == clause:
+            labels = words.forms.get(words.stem(folded), labels)
         tokens.append(
             Token(
                 text=folded,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from recordari.facts.rules.frames import is_narrowed, is_narrower, is_occasion, is_same_thing, qualifies
+import re
+
+from recordari.facts.rules.frames import is_narrowed, is_narrower, is_occasion, is_same_thing, qualifies, telling
 from recordari.facts.rules.grammar import Token, alike
 from recordari.facts.rules.reading import Reading
 
@@ -26,7 +28,7 @@ def given_up(new: Reading, old: Reading) -> bool:
     shared = [
         token for token in scope if old.mentions(token) and not any(alike(token.key, each.key) for each in subject)
     ]
-    fresh = [token for token in scope if not old.mentions(token) and not is_occasion(new, token)]
+    fresh = [token for token in telling(tuple(scope)) if not old.mentions(token) and not is_occasion(new, token)]
     if any(new.tokens[value.place].clause in cues and is_narrower(value, old) for value in new.values):
         return False
     if not shared or len(fresh) > 1 or any(qualifies(new, old, token) for token in shared):
@@ -104,6 +106,9 @@ def other_taste(new: Reading, old: Reading) -> bool:
     fresh = [token for token in new.contents if token.clause in clauses and not old.mentions(token)]
     if any(token.place > each.place for token in fresh for each in new.contents if old.mentions(each)):
         return False  # "from the supermarket"
+    verb = next(token.place for token in new.tokens if token.labels & {"like", "hate"})
+    if any(verb < token.place < each.place for token in fresh for each in new.contents if old.mentions(each)):
+        return False  # "the commute to my job"
     return bool(shared) and len(new.lacks(liked)) < len(shared) + 1 and not _has_other_scope(new, old)
 
 
@@ -140,7 +145,7 @@ def other_state(new: Reading, old: Reading) -> bool:
     """Open, and now closed; single, and now married."""
     if (old.is_past and not old.is_negated) or _is_elsewhere(new, old):
         return False
-    said, then = new.text.casefold().replace("’", "'"), " ".join(token.text for token in old.main)
+    said, then = _joined(new.text.casefold().replace("’", "'")), " ".join(token.text for token in old.main)
     rows = new.words.conditions if not old.subject else (*new.words.conditions, *new.words.transitions)
     for before, after in rows:
         was, is_now = before.search(then), after.search(said)
@@ -159,6 +164,14 @@ def other_state(new: Reading, old: Reading) -> bool:
             first = places[0] - len(is_now.group().split()) + 1 if places else 0
             return not _negates(new, is_now.group()) and not is_narrowed(new, old, first)
     return False
+
+
+def _joined(text: str) -> str:
+    """ "Switched the pump on" as "the pump switched on"."""
+    return _APART.sub(r"\2 \1 \3", text)
+
+
+_APART = re.compile(r"\b(switched|turned|rolled|shut|closed)((?: [\w'-]+){1,5}?) (on|off|back|down)\b")
 
 
 def _has_same_days(new: Reading, old: Reading) -> bool:
@@ -200,7 +213,13 @@ def _is_plain(new: Reading, old: Reading, phrase: str) -> bool:
     is_last = after is None or not after.is_content or after.place in old.valued or new.mentions(after)
     if not places or not _is_predicate(old, places[-1] - len(phrase.split()) + 1):
         return False
+    is_led = after is not None and (after.text in old.determiners or after.labels & {"my", "their"})
+    if is_led and phrase.split()[-1] in _PARTICLES:
+        return False  # "on the desk" is no state
     return len(rest) <= 3 and is_last and (after is None or after.text != "to" or not new.lacks(rest[:1]))
+
+
+_PARTICLES = frozenset({"on", "off", "up", "down"})
 
 
 def _is_predicate(old: Reading, place: int) -> bool:
