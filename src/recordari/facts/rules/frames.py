@@ -144,8 +144,11 @@ def _lacks_verb(new: Reading, old: Reading, value: Value) -> bool:
 
 def _is_further_number(new: Reading, old: Reading, said: Value) -> bool:
     """Whether the newer tells by another number which one it means: "season 2, episode 5"."""
-    numbers = [value for value in new.values if value.kind == "number" and value.unit and value.place < said.place]
-    return any(not any(alike(value.unit, token.key) for token in old.tokens) for value in numbers)
+    olds = [value for value in old.values if value.kind == "number" and value.unit]
+    news = [value for value in new.values if value.kind == "number" and value.unit and value.place <= said.place]
+    return any(not any(alike(value.unit, token.key) for token in old.tokens) for value in news) or any(
+        not any(alike(value.unit, token.key) for token in new.tokens) for value in olds
+    )
 
 
 def _is_verb_of(new: Reading, token: Token, value: Value) -> bool:

@@ -65,7 +65,7 @@ def negated(new: Reading, old: Reading) -> bool:
     if new.is_negated == old.is_negated or old.is_past or (new.is_past and not _has_got(new, old)):
         return False
     shared = [token for token in new.contents if old.mentions(token)]
-    if not shared:
+    if not shared or _is_said_of_nobody(old) != _is_said_of_nobody(new):
         return False
     denying = new if new.is_negated else old
     clauses = {token.clause for token in denying.tokens if token.labels & {"not", "longer"}}
@@ -86,6 +86,11 @@ def negated(new: Reading, old: Reading) -> bool:
     if fresh or any(is_narrower(value, old) for value in new.values) or len(lacking) > len(main) * 0.4:
         return False
     return not any(token.is_name for token in lacking)
+
+
+def _is_said_of_nobody(reading: Reading) -> bool:
+    """An order, or the end of a sentence: it has no subject."""
+    return not reading.subject and not reading.labels & {"me", "my", "third", "their"}
 
 
 def _starts(new: Reading, old: Reading, token: Token) -> bool:
