@@ -249,7 +249,8 @@ def other_instruction(new: Reading, old: Reading) -> bool:
             rest = tuple(token for token in old.contents if token.place not in was)
             fresh = [token for token in new.contents if token.place not in is_now and not old.mentions(token)]
             if not rest:
-                return not fresh or "reply" in new.labels & old.labels
+                is_put_instead = len(fresh) < 2 and bool(new.labels & {"now", "change"})
+                return not fresh or is_put_instead or "reply" in new.labels & old.labels
             if new.lacks(rest) and fresh and "reply" not in new.labels & old.labels:
                 return False  # "on flights", and "in cinemas"
             return len(new.lacks(rest)) < len(rest) and len(fresh) <= 2 and not any(t.is_name for t in new.lacks(rest))

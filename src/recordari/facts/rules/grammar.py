@@ -19,6 +19,8 @@ LANGUAGES = ("en", "de", "fr", "es", "pt", "it", "nl", "zh", "ja")
 SPACED = 7
 """So many of them write blanks between words."""
 LONGEST_PHRASE = 5
+FEWEST_DIGITS = 7
+"""Of a telephone number without a prefix; "2021-14" is an identifier."""
 FARTHEST = 7
 """Words between the first and the last word of a phrase that comes apart."""
 ALIKE = 5
@@ -261,7 +263,8 @@ def _pieces(text: str) -> list[tuple[str, str, bool]]:
     starts = True
     for match in _TOKEN.finditer(text):
         kind, piece = str(match.lastgroup), match.group()
-        kind = "id" if kind == "site" else kind
+        is_short = kind == "phone" and piece[0] not in "+0" and sum(map(str.isdigit, piece)) < FEWEST_DIGITS
+        kind = "id" if kind == "site" or is_short else kind
         if kind == "word" and (elided := _ELIDED.match(piece)) is not None:
             pieces.append(("word", elided.group(), starts))
             piece, starts = piece[elided.end() :], False
@@ -286,7 +289,7 @@ def _is_no_stop(pieces: list[tuple[str, str, bool]], rest: str) -> bool:
 _CJK_VALUE = re.compile(
     r"(?P<cjkdate>\d{1,2}月(?:\d{1,2}[日号])?)|(?P<cjkday>(?:周|星期|礼拜)[一二三四五六日天]|[月火水木金土日]曜日?)"
     r"|(?P<cjkclock>(?:上午|下午|晚上|早上|午前|午後|夜)?[\d一二三四五六七八九十]{1,3}[点時](?:半|\d{1,2}分)?)"
-    r"|(?P<cjkcount>[\d,.]{1,12}[万千百]?(?:円|元|块|人|個|个|台|公斤|分钟|小时|天|年|本|枚|歳|岁|次|回|名|GB|kg|%))"
+    r"|(?P<cjkcount>(?:[\d,.]{1,12}[万千百]?|[一二三四五六七八九十百千万两]{2,8})(?:円|元|块|人|個|个|台|公斤|分钟|小时|天|年|本|枚|歳|岁|次|回|名|GB|kg|%))"
     r"|(?P<id>[A-Za-z]*-?\d[\w-]{0,12}|[A-Za-z][\w.-]{1,30})|(?P<mark>[。，、！？,.!?：:])"
 )
 _HIRAGANA = re.compile(r"[\u3040-\u309f]")

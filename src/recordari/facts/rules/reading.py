@@ -109,6 +109,10 @@ class Reading:
         before = self.tokens[token.place - 1]
         return before.text in self.determiners or before.kind == "owns" or bool(before.labels & {"my", "their"})
 
+    def _is_named_after(self, token: Token) -> bool:
+        """Whether a word of an order is a noun: "our call"."""
+        return token.labels == {"direct"} and self._is_noun(token)
+
     @cached_property
     def introduced(self) -> frozenset[int]:
         """The places of an introduction: "After the upgrade", "According to the list". It names no thing of its own."""
@@ -151,7 +155,8 @@ class Reading:
         return tuple(
             token
             for token in self.tokens
-            if token.place not in outside and (token.is_content or self.is_attribute(token))
+            if token.place not in outside
+            and (token.is_content or self.is_attribute(token) or self._is_named_after(token))
         )
 
     @cached_property

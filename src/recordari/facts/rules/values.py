@@ -344,7 +344,7 @@ def _blankless(token: Token, place: int) -> Value:
         case "cjkclock":
             return Value("clock", "", token.text, place, place + 1)
         case _:
-            match = re.match(r"[\d,.万千百]+", token.text)
+            match = re.match(r"[\d,.万千百一二三四五六七八九十两]+", token.text)
             amount = match.group() if match is not None else token.text
             return Value("count", token.text[len(amount) :], amount.replace(",", ""), place, place + 1)
 
