@@ -40,6 +40,8 @@ PAGES = {
     "item": "item",
     "playground": f"/ui/playground?q=Where+does+Ingrid+live+and+work%3F&{ACTING}",
     "compare": f"/ui/playground?q=Who+repairs+the+brake%3F&compare=1&kind_2=chat_message&{ACTING}",
+    "both": f"/ui/playground?q=Who+repairs+the+brake%3F&show=both&{ACTING}",
+    "subject": "/ui/facts?subject=user&as_user=ingrid",
     "context": f"/ui/playground?q=Who+repairs+the+brake%3F&show=context&{ACTING}",
     "facts": "/ui/facts",
     "rulings": "/ui/facts?tab=rulings",
@@ -53,10 +55,13 @@ PAGES = {
     "knowledge": "/ui/knowledge",
     "document": "document",
     "databases": "/ui/knowledge?tab=databases",
+    "sources": "/ui/knowledge?tab=sources",
+    "runs": "/ui/sessions?tab=runs",
     "operate": "/ui/operate",
     "retention": "/ui/operate?tab=retention",
     "data": "/ui/operate?tab=data",
     "people": "/ui/operate?tab=people",
+    "webhooks": "/ui/operate?tab=webhooks",
     "audit": "/ui/operate?tab=audit",
     "server": "/ui/operate?tab=server",
     "docs": "/docs",
@@ -121,8 +126,9 @@ async def take(only: set[str]) -> None:
                 for colour in ("light", "dark"):
                     await page.emulate_media(color_scheme=colour)
                     await page.goto(address.partition("/#")[0] + path)
-                    await page.wait_for_load_state("load")
-                    await page.wait_for_timeout(900)  # for pictures only: lists have come, the graph rests
+                    await page.locator("main h1, main .kind").first.wait_for()
+                    await page.locator(".skeleton").first.wait_for(state="detached")
+                    await page.wait_for_timeout(900)  # for pictures only: what comes later, and the graph rests
                     await page.screenshot(path=EVERYTHING / f"{name}-{colour}-{width}.png")
         await browser.close()
 

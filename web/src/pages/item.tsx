@@ -3,13 +3,13 @@ import { useState } from "preact/hooks";
 import { call } from "../api/client";
 import type { Forecast, Item, ItemUse } from "../api/schema";
 import { isAdmin } from "../frame/session";
-import { LineChart } from "../kit/charts";
+import { LineChart, useWidth } from "../kit/charts";
 import { Confirm, Dialog } from "../kit/dialog";
 import { ago, bytes, onDay, several, share, words } from "../kit/format";
-import { itemPath, ItemRow, ItemState, shownItem } from "../kit/item";
+import { itemPath, ItemRow, ItemState, Marked, shownItem } from "../kit/item";
 import { useKeys } from "../kit/keys";
 import { asApiError, type Loaded, useLoad } from "../kit/load";
-import { address, go, Link } from "../kit/router";
+import { address, go, Link, usePlace } from "../kit/router";
 import { DataTable } from "../kit/table";
 import { Badge, Button, ErrorBox, Facts, KindLabel, Page, Section, ShortId, Show, Time } from "../kit/ui";
 import "./item.css";
@@ -56,7 +56,7 @@ function Shown({ item, reload }: { item: Item; reload: () => void }) {
               ["session", item.session_id && <Link to={`/ui/sessions/${encodeURIComponent(item.session_id)}`}>{item.session_id}</Link>],
               ["run", item.run_id && <Link to={`/ui/runs/${encodeURIComponent(item.run_id)}`}>{item.run_id}</Link>],
               ["said by", item.speaker],
-              ["subject", item.subject && <Link to="/ui/memories" settings={{ subject: item.subject }}>{item.subject}</Link>],
+              ["subject", item.subject && (isAdmin() ? <Link to="/ui/facts" settings={{ subject: item.subject, as_user: item.user_id }}>{item.subject}</Link> : item.subject)],
               ["predicate", item.predicate],
               ["object", item.object],
               ["category", item.category],
@@ -79,11 +79,12 @@ function sentence(item: Item, forecast: Forecast | undefined): string {
   const truth = item.superseded_by ? "Superseded by a newer version" : item.invalid_at ? `No longer true since ${onDay(item.invalid_at)}` : `True since ${onDay(item.valid_at)}`;
   if (!forecast) return `${truth}.`;
   const use = forecast.accesses ? `recalled ${several(forecast.accesses, "time")}, last ${ago(forecast.last_at ?? "")}` : "never recalled yet";
-  const future = forecast.is_pinned ? "pinned: only a person ends it" : forecast.archive_at ? `is archived around ${onDay(forecast.archive_at)} unless it is recalled` : forecast.tier === "persistent" ? "stays until something ends it" : `ends with its ${forecast.tier}`;
+  const future = forecast.is_pinned ? "pinned: only a person ends it" : forecast.archive_at ? `archived around ${onDay(forecast.archive_at)} unless it is recalled` : forecast.tier === "persistent" ? "stays until something ends it" : `ends with its ${forecast.tier}`;
   return `${truth}; ${use}; ${future}.`;
 }
 
 function Text({ item }: { item: Item }) {
+  const { query } = usePlace();
   const [whole, setWhole] = useState<string>();
   const [more, setMore] = useState<number | null>(null);
   const [error, setError] = useState<ReturnType<typeof asApiError>>();
@@ -100,7 +101,7 @@ function Text({ item }: { item: Item }) {
   return (
     <div>
       <div class="memory-text" dir="auto" data-testid="text" tabIndex={0}>
-        {whole ?? item.content}
+        <Marked text={whole ?? item.content} question={query.get("q") ?? undefined} />
       </div>
       <p class="item-meta"><ItemState item={{ invalid_at: item.invalid_at, superseded_by: item.superseded_by }} /></p>
       {item.payload_key && whole === undefined && <Button kind="quiet" onClick={() => read(0)}>This is a preview. Read the whole text</Button>}
@@ -120,22 +121,23 @@ function TimeLine({ versions, current }: { versions: Item[]; current: string }) 
   });
   const from = Math.min(...spans.flatMap((span) => [span.valid[0]!, span.known[0]!]));
   const until = Math.max(now, ...spans.flatMap((span) => span.valid));
-  const x = (time: number) => 28 + ((time - from) / Math.max(1, until - from)) * 600;
+  const [element, width] = useWidth<SVGSVGElement>();
+  const x = (time: number) => 28 + ((time - from) / Math.max(1, until - from)) * (width - 40);
   const height = spans.length * 30 + 26;
   return (
     <Section title="Time line" aside={several(versions.length, "version")}>
       <div class="axis-key"><span><i class="valid" />true</span><span><i class="known" />known</span></div>
-      <svg class="axis" viewBox={`0 0 640 ${height}`} role="img" aria-label={`${several(versions.length, "version")}, the first true since ${onDay(versions[0]?.valid_at ?? new Date())}`}>
+      <svg class="axis" ref={element} height={height} viewBox={`0 0 ${width} ${height}`} role="img" aria-label={`${several(versions.length, "version")}, the first true since ${onDay(versions[0]?.valid_at ?? new Date())}`}>
         {spans.map(({ version, valid, known }, index) => (
           <g key={version.item_id} class={version.item_id === current ? "" : "old"}>
             <text x="0" y={index * 30 + 16}>{index + 1}</text>
             <rect class="valid" x={x(valid[0]!)} y={index * 30 + 4} width={Math.max(3, x(valid[1]!) - x(valid[0]!))} height="8" rx="2"><title>{`true from ${onDay(version.valid_at)} ${version.invalid_at ? `until ${onDay(version.invalid_at)}` : "on"}`}</title></rect>
-            <rect class="known" x={x(known[0]!)} y={index * 30 + 15} width={Math.max(3, x(known[1]!) - x(known[0]!))} height="8" rx="2"><title>{`known since ${onDay(version.created_at)}`}</title></rect>
+            <rect class="known" x={x(known[0]!)} y={index * 30 + 15} width={Math.max(3, x(known[1]!) - x(known[0]!))} height="8" rx="2"><title>{`known from ${onDay(version.created_at)} ${version.retired_at ? `until ${onDay(version.retired_at)}` : "on"}`}</title></rect>
           </g>
         ))}
         <line class="now" x1={x(now)} x2={x(now)} y1="0" y2={height - 18} />
         <text x="28" y={height - 4}>{onDay(new Date(from))}</text>
-        <text x={Math.min(x(now), 628)} y={height - 4} text-anchor="end">now</text>
+        <text x={Math.min(x(now), width - 12)} y={height - 4} text-anchor="end">now</text>
       </svg>
       {versions.length > 1 && versions.map((version, index) => (
         <div class={`version ${version.item_id === current ? "current" : ""}`} key={version.item_id}>
@@ -272,18 +274,18 @@ function Actions({ item, pinned, reload }: { item: Item; pinned: boolean; reload
   const close = () => setDoing(null);
   return (
     <div class="item-actions">
-      {pinned && <div><Badge tone="accent">pinned</Badge></div>}
+      {pinned && <div class="wide"><Badge tone="accent">pinned</Badge></div>}
       {canEdit && <Button kind="main" onClick={() => setDoing("edit")}>Correct</Button>}
       {!isOver && <Button onClick={pin}>{pinned ? "Unpin" : "Pin"}</Button>}
-      {!isOver && <Button onClick={() => run(call("give_feedback", { path, body: { opinion: "useful" } }))}>Useful</Button>}
-      {!isOver && <Button onClick={() => run(call("give_feedback", { path, body: { opinion: "wrong" } }))}>Wrong</Button>}
       {isOver && isAdmin() && <Button kind="main" onClick={() => run(call("restore_item", { path }))}>Restore</Button>}
       <Button onClick={() => setDoing("hold")}>Hold…</Button>
+      {!isOver && <Button title="Your opinion moves its confidence" onClick={() => run(call("give_feedback", { path, body: { opinion: "useful" } }))}>Useful</Button>}
+      {!isOver && <Button title="Your opinion moves its confidence" onClick={() => run(call("give_feedback", { path, body: { opinion: "wrong" } }))}>Wrong</Button>}
       <div class="apart">
         {!isOver && <Button kind="danger" onClick={() => setDoing("invalidate")}>No longer true…</Button>}
         <Button kind="danger" onClick={() => setDoing("forget")}>Forget…</Button>
       </div>
-      {error && <ErrorBox error={error} />}
+      {error && <div class="wide"><ErrorBox error={error} /></div>}
       {doing === "edit" && <Edit item={item} close={close} />}
       {doing === "invalidate" && (
         <Confirm title="No longer true" action="End it" reason close={close} run={async (reason) => { await call("invalidate_item", { path, body: { reason: reason || null } }); reload(); }}>

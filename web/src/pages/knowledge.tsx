@@ -11,7 +11,7 @@ import { useLoad, useQuiet } from "../kit/load";
 import { changeSettings, Link, usePlace } from "../kit/router";
 import { DataTable, useAction } from "../kit/table";
 import { Tabs } from "../kit/tabs";
-import { Badge, Button, Choice, Empty, ErrorBox, Page, Section, Show, TextField, Time } from "../kit/ui";
+import { Badge, Button, Choice, Empty, ErrorBox, Page, Pairs, Section, Show, TextField, Time } from "../kit/ui";
 
 const PATH = "/ui/knowledge";
 
@@ -186,7 +186,7 @@ function Ask({ database }: { database: ConnectedDatabase }) {
         {(page) => page.items.length > 0 && (
           <details>
             <summary>Audit: the last {page.items.length}</summary>
-            <DataTable label="Audit of the database" rows={page.items} keyOf={(entry) => entry.audit_id} columns={[{ title: "when", cell: (entry) => <Time at={entry.at} />, class: "nowrap" }, { title: "action", cell: (entry) => entry.action }, { title: "actor", cell: (entry) => <span class="cell-text">{entry.actor}</span> }, { title: "details", cell: (entry) => <code class="cell-text">{JSON.stringify(entry.details)}</code> }]} />
+            <DataTable label="Audit of the database" rows={page.items} keyOf={(entry) => entry.audit_id} columns={[{ title: "when", cell: (entry) => <Time at={entry.at} />, class: "nowrap" }, { title: "action", cell: (entry) => entry.action }, { title: "actor", cell: (entry) => <span class="cell-text">{entry.actor}</span> }, { title: "details", cell: (entry) => <Pairs of={entry.details} /> }]} />
           </details>
         )}
       </Show>
