@@ -25,6 +25,18 @@ export function shownItem(item: Item | RecalledItem): ShownItem {
   return { ...item, kind: item.source_kind, at: item.event_time };
 }
 
+let isInSessions = false;
+
+/** Whether the viewer reads what belongs to a session only in that session; an administrator reads it anywhere. */
+export function readInSessions(on: boolean): void {
+  isInSessions = on;
+}
+
+/** What the page of an item needs besides its id. */
+export function itemSettings(item: { scope: Scope; session_id: string | null }, question?: string): Record<string, string | undefined> {
+  return { q: question, in_session: isInSessions && item.scope === "session" ? (item.session_id ?? undefined) : undefined };
+}
+
 export function itemPath(id: string): string {
   return `/ui/items/${id}`;
 }
@@ -49,7 +61,7 @@ export function ItemState({ item }: { item: Pick<ShownItem, "invalid_at" | "supe
 /** Two lines: the text, and where it belongs. The whole row is the link. */
 export function ItemRow({ item, question, aside }: { item: ShownItem; question?: string; aside?: ComponentChildren }) {
   return (
-    <Link to={itemPath(item.id)} settings={{ q: question }} class="item-row">
+    <Link to={itemPath(item.id)} settings={itemSettings(item, question)} class="item-row">
       <span class="item-text" dir="auto">
         <Marked text={firstLine(item.content)} question={question} />
       </span>

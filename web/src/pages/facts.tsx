@@ -161,7 +161,7 @@ function ProposalCard({ proposal, reload }: { proposal: Proposal; reload: () => 
         </div>
       </div>
       {proposal.items.map((item) => <ProposedItem key={item.item_id} item={item} />)}
-      {proposal.kind === "merge" && one?.content && other?.content && <details open><summary class="muted">difference</summary><Diff before={one.content} after={other.content} /></details>}
+      {proposal.kind === "merge" && one?.content && other?.content && one.content !== other.content && <details open><summary class="muted">difference</summary><Diff before={one.content} after={other.content} /></details>}
       {proposal.decided_at && <p class="muted small">{proposal.status} by {proposal.decided_by} <Time at={proposal.decided_at} />{proposal.reason ? `: ${proposal.reason}` : ""}</p>}
       {error && <ErrorBox error={error} />}
     </article>

@@ -80,6 +80,8 @@ export function Graph({ graph, chosen, choose }: GraphProps) {
     colours.current ??= coloursOf(canvas.current);
     paint(canvas.current, shown.current, view.current, colours.current, chosen, over.current);
   };
+  const latest = useRef(draw);
+  latest.current = draw; // the layout may end after another entity was chosen
   const fit = () => {
     if (!canvas.current || !shown.current || isMoved.current) return;
     view.current = fitted(shown.current.nodes, canvas.current.clientWidth, canvas.current.clientHeight);
@@ -91,7 +93,7 @@ export function Graph({ graph, chosen, choose }: GraphProps) {
     return place(now, still ? 1 : TOLD, () => {
       shown.current = now;
       fit();
-      draw();
+      latest.current();
     });
   }, [graph]);
   useEffect(() => { draw(); });

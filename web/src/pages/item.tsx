@@ -9,7 +9,7 @@ import { ago, bytes, onDay, several, share, words } from "../kit/format";
 import { itemPath, ItemRow, ItemState, Marked, shownItem } from "../kit/item";
 import { useKeys } from "../kit/keys";
 import { asApiError, type Loaded, useLoad } from "../kit/load";
-import { address, go, Link, usePlace } from "../kit/router";
+import { acting, address, go, Link, usePlace } from "../kit/router";
 import { DataTable } from "../kit/table";
 import { Badge, Button, ErrorBox, Facts, KindLabel, Page, Section, ShortId, Show, Time } from "../kit/ui";
 import "./item.css";
@@ -157,9 +157,9 @@ function Origin({ item }: { item: Item }) {
       {(data) => (
         <>
           <Section title="Comes from" aside={data.sources.length > 0 ? `${several(data.sources.length, "source")}, ${words(data.trend)}` : undefined}>
-            {data.sources.length === 0 ? <p class="muted">{origin(item)}</p> : <Items ids={data.sources.map((source) => source.item_id)} />}
+            {data.sources.length === 0 ? <p class="muted">{origin(item)}</p> : <Items ids={data.sources.map((source) => source.item_id)} session={item.session_id} />}
           </Section>
-          {data.led_to.length > 0 && <Section title="Led to" aside={several(data.led_to.length, "memory", "memories")}><Items ids={data.led_to} /></Section>}
+          {data.led_to.length > 0 && <Section title="Led to" aside={several(data.led_to.length, "memory", "memories")}><Items ids={data.led_to} session={item.session_id} /></Section>}
           {data.useful + data.wrong > 0 && <p class="muted">Rated useful {several(data.useful, "time")}, wrong {several(data.wrong, "time")}.</p>}
         </>
       )}
@@ -171,23 +171,25 @@ const CARRIERS: Record<Item["trust"], string> = { user: "a person", agent: "an a
 
 function origin(item: Item): string {
   if (item.kind === "document_chunk") return "A part of a document.";
-  return `Written by ${CARRIERS[item.trust]}${item.agent_id ? `, ${item.agent_id}` : ""}${item.run_id ? ", in a run" : item.session_id ? ", in a session" : ""}; it rests on no other memory.`;
+  return `Written by ${CARRIERS[item.trust]}${item.agent_id ? (item.trust === "agent" ? `, ${item.agent_id}` : ` with the agent ${item.agent_id}`) : ""}${item.run_id ? ", in a run" : item.session_id ? ", in a session" : ""}; it rests on no other memory.`;
 }
 
 const SHOWN = 8;
 
-export function Items({ ids }: { ids: string[] }) {
+export function Items({ ids, session }: { ids: string[]; session?: string | null }) {
   const [most, setMost] = useState(SHOWN);
   return (
     <div class="rows">
-      {ids.slice(0, most).map((id) => <OneItem key={id} id={id} />)}
+      {ids.slice(0, most).map((id) => <OneItem key={id} id={id} session={session} />)}
       {ids.length > most && <Button kind="quiet" onClick={() => setMost(most + 50)}>{`${ids.length - most} more`}</Button>}
     </div>
   );
 }
 
-export function OneItem({ id }: { id: string }) {
-  const item = useLoad(["item", id], (signal) => call("get_item", { path: { item_id: id }, signal }));
+/** A memory by its id; one of a session is read in the session that it is shown for. */
+export function OneItem({ id, session }: { id: string; session?: string | null }) {
+  const as = isAdmin() || !session ? undefined : { ...acting(), session };
+  const item = useLoad(["item", id, as], (signal) => call("get_item", { path: { item_id: id }, signal, as }));
   if (item.error) return <p class="muted item-row"><span>No longer there, or not yours. <ShortId id={id} /></span></p>;
   return <Show of={item} lines={1}>{(data) => <ItemRow item={shownItem(data)} />}</Show>;
 }
@@ -275,7 +277,7 @@ function Actions({ item, pinned, reload }: { item: Item; pinned: boolean; reload
   return (
     <div class="item-actions">
       {pinned && <div class="wide"><Badge tone="accent">pinned</Badge></div>}
-      {canEdit && <Button kind="main" onClick={() => setDoing("edit")}>Correct</Button>}
+      {canEdit && <div class="wide"><Button kind="main" onClick={() => setDoing("edit")}>Correct</Button></div>}
       {!isOver && <Button onClick={pin}>{pinned ? "Unpin" : "Pin"}</Button>}
       {isOver && isAdmin() && <Button kind="main" onClick={() => run(call("restore_item", { path }))}>Restore</Button>}
       <Button onClick={() => setDoing("hold")}>Hold…</Button>
@@ -325,7 +327,7 @@ function Forget({ item, close }: { item: Item; close: () => void }) {
       <Show of={planned} lines={2}>
         {(plan) => {
           const others = plan.item_ids.filter((id) => id !== item.item_id);
-          return others.length === 0 ? <p>Nothing else goes with it.</p> : <><p>With it {others.length === 1 ? "goes" : "go"} {several(others.length, "other memory", "other memories")}{plan.summaries_renewed ? `, and ${several(plan.summaries_renewed, "summary", "summaries")} will be written anew` : ""}:</p><Items ids={others} /></>;
+          return others.length === 0 ? <p>Nothing else goes with it.</p> : <><p>With it {others.length === 1 ? "goes" : "go"} {several(others.length, "other memory", "other memories")}{plan.summaries_renewed ? `, and ${several(plan.summaries_renewed, "summary", "summaries")} will be written anew` : ""}:</p><Items ids={others} session={item.session_id} /></>;
         }}
       </Show>
     </Confirm>

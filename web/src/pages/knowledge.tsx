@@ -177,7 +177,7 @@ function Ask({ database }: { database: ConnectedDatabase }) {
       {error && <ErrorBox error={error} />}
       {answer && (
         <>
-          <p class="muted small">{several(answer.rows.length, "row")}{answer.truncated ? " (cut)" : ""} after {milliseconds(answer.seconds * 1000)}; written by {words(answer.written_by)}.</p>
+          <p class="muted small">{several(answer.rows.length, "row")}{answer.truncated ? " (cut)" : ""} after {milliseconds(answer.seconds * 1000)}{answer.written_by === "caller" ? "" : `; the SELECT was written by ${words(answer.written_by)}`}.</p>
           {answer.written_by !== "caller" && <pre>{answer.sql}</pre>}
           <DataTable<[number, unknown[]]> label="Answer" rows={answer.rows.map((row, index): [number, unknown[]] => [index, row])} keyOf={([index]) => index} columns={answer.columns.map((column, place) => ({ title: column, cell: ([, row]) => <span dir="auto" class="cell-text">{row[place] === null ? <span class="muted">null</span> : String(row[place])}</span> }))} />
         </>

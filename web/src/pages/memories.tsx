@@ -3,7 +3,7 @@ import { call } from "../api/client";
 import type { AskedScope, Item, ItemState, Kind, RecalledItem, Trust } from "../api/schema";
 import { isAdmin, me } from "../frame/session";
 import { several } from "../kit/format";
-import { itemPath, ItemRow, shownItem } from "../kit/item";
+import { itemPath, itemSettings, ItemRow, shownItem } from "../kit/item";
 import { List, usePages } from "../kit/list";
 import { useLoad, useQuiet } from "../kit/load";
 import { address, changeSettings, go, usePlace } from "../kit/router";
@@ -77,7 +77,7 @@ function All() {
       label="Memories"
       keyOf={(item) => item.item_id}
       row={(item) => <ItemRow item={shownItem(item)} />}
-      open={(item) => go(address(itemPath(item.item_id)))}
+      open={(item) => go(address(itemPath(item.item_id), itemSettings(item)))}
       empty={
         isFiltered ? (
           <Empty title="Nothing fits these filters." />
@@ -128,7 +128,7 @@ function Recalled() {
             label="Memories found"
             keyOf={(item) => item.id}
             row={(item) => <ItemRow item={shownItem(item)} question={question} aside={item.found_by.length > 0 && <span>found by {item.found_by.join(", ")}</span>} />}
-            open={(item) => go(address(itemPath(item.id)))}
+            open={(item) => go(address(itemPath(item.id), itemSettings(item, question)))}
             empty={<Empty title="Nothing answers this.">Ask with other words, widen the filters, or act for another user (top right): recall shows only what that user may see.</Empty>}
           />
         </>

@@ -56,17 +56,17 @@ function TenantOverview() {
         <Section title="By kind"><Show of={stats}>{(data) => <Bars values={data.by_kind} tone={(kind) => `kind kind-${kind}`} href={(kind) => <Link to="/ui/memories" settings={{ kind }}>{kindName(kind)}</Link>} />}</Show></Section>
         <Section title="By layer" aside="what ends it"><Show of={stats}>{(data) => <Bars sorted={false} values={byLayer(data)} href={(layer) => <Link to="/ui/memories" settings={LAYERS[layer]?.[1]}>{layer}</Link>} />}</Show></Section>
         <Section title="By scope" aside="who sees it"><Show of={stats}>{(data) => <Bars values={data.by_scope} href={(scope) => <Link to="/ui/memories" settings={{ scope }}>{scope}</Link>} />}</Show></Section>
-        <Section title="By state"><Show of={stats}>{(data) => <Bars values={data.by_state} href={(state) => state === "forgotten" ? state : <Link to="/ui/memories" settings={{ state: state === "live" ? undefined : state }}>{state}</Link>} />}</Show></Section>
         <Section title="Ended by the judge" aside={<Link to="/ui/facts" settings={{ tab: "rulings" }}>all rulings</Link>}>
           <Show of={rulings}>{(page) => page.items.length === 0 ? <p class="muted">Nothing yet.</p> : <div class="rows">{page.items.slice(0, 5).map((ruling) => <RulingRow key={ruling.ruling_id} ruling={ruling} />)}</div>}</Show>
+        </Section>
+        <Section title="Last reviews" aside={<Link to="/ui/facts" settings={{ tab: "proposals" }}>all proposals</Link>}>
+          <Show of={proposals}>{(page) => page.items.length === 0 ? <p class="muted">The weekly review has proposed nothing yet.</p> : <div class="rows">{page.items.map((proposal) => <ProposalRow key={proposal.proposal_id} proposal={proposal} />)}</div>}</Show>
         </Section>
         <Section title="Happening now" aside={changes.isOpen ? "live" : "connecting…"}>
           {changes.list.length === 0 ? <p class="muted">Changes appear here as they are made.</p> : <div class="rows">{changes.list.map((change) => <ChangeRow key={change.position} change={change} />)}</div>}
         </Section>
         <Section title="Background work"><Show of={jobs}>{(data) => <Work jobs={data} />}</Show></Section>
-        <Section title="Last reviews" aside={<Link to="/ui/facts" settings={{ tab: "proposals" }}>all proposals</Link>}>
-          <Show of={proposals}>{(page) => page.items.length === 0 ? <p class="muted">The weekly review has proposed nothing yet.</p> : <div class="rows">{page.items.map((proposal) => <ProposalRow key={proposal.proposal_id} proposal={proposal} />)}</div>}</Show>
-        </Section>
+        <Section title="By state"><Show of={stats}>{(data) => <Bars values={data.by_state} href={(state) => state === "forgotten" ? state : <Link to="/ui/memories" settings={{ state: state === "live" ? undefined : state }}>{state}</Link>} />}</Show></Section>
         <Section title="Daily brief" aside={reports.data?.items[0] && <Time at={reports.data.items[0].created_at} />}>
           <Show of={reports}>{(page) => page.items[0] ? <pre dir="auto" tabIndex={0}>{page.items[0].body}</pre> : <p class="muted">The first daily brief is written at night.</p>}</Show>
         </Section>

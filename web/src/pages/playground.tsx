@@ -6,7 +6,7 @@ import type { AskedScope, Context, Kind, RecallAnswer, RecalledItem } from "../a
 import { isAdmin } from "../frame/session";
 import { Stacked } from "../kit/charts";
 import { count, milliseconds, several, words } from "../kit/format";
-import { itemPath, Marked } from "../kit/item";
+import { itemPath, itemSettings, Marked } from "../kit/item";
 import { useLoad } from "../kit/load";
 import { changeSettings, Link, usePlace } from "../kit/router";
 import { Badge, Button, Check, Choice, Empty, KindLabel, KINDS, kindName, Page, Section, Show, TextField, Time, Unfold } from "../kit/ui";
@@ -161,13 +161,13 @@ function AnswerCard({ item, rank, question, traced, most, was }: { item: Recalle
     <article class="answer" data-id={item.id}>
       <div class="answer-top">
         <span class="rank">{rank}</span>
-        <Link to={itemPath(item.id)}><span dir="auto"><Marked text={item.content.slice(0, 600)} question={question} /></span></Link>
+        <Link to={itemPath(item.id)} settings={itemSettings(item, question)}><span dir="auto"><Marked text={item.content.slice(0, 600)} question={question} /></span></Link>
         {was !== undefined && (was === 0 ? <Badge tone="accent">new</Badge> : was !== rank && <Badge tone={was > rank ? "good" : "bad"}>{was > rank ? `▲ from ${was}` : `▼ from ${was}`}</Badge>)}
         <span class="score" title="Compare scores only within one answer">{item.score.toFixed(2)}</span>
       </div>
       <div class="item-meta">
         <KindLabel kind={item.source_kind} />
-        <span>{item.scope}</span>
+        <span>scope {item.scope}</span>
         <span>trust {item.trust}</span>
         {item.archived && <Badge>archived</Badge>}
         {item.invalid_at && <Badge tone="warn">ended</Badge>}
@@ -283,7 +283,7 @@ function Assembled({ context, question }: { context: Context; question: string }
             const trace = traced.get(section.name);
             return (
               <section key={section.name}>
-                <h3 class={`hue-${index % 8}`}><span>{words(section.name)}</span><span>{count(tokens(section.name, section.items))} of {count(section.budget)} tokens{trace && trace.left.length > 0 ? ` · ${several(trace.left.length, "line")} cut` : ""}</span></h3>
+                <h3 class={`hue-${index % 8}`}><span>{words(section.name)}</span><span>{count(tokens(section.name, section.items))} tokens, its share {count(section.budget)}{trace && trace.left.length > 0 ? ` · ${several(trace.left.length, "line")} cut` : ""}</span></h3>
                 {section.items.map((item) => (
                   <div class="prompt-line" key={item.ref}>
                     <span class="ref">{item.ref}</span>

@@ -6,7 +6,7 @@ import { isAdmin } from "../frame/session";
 import { Stacked } from "../kit/charts";
 import { Confirm } from "../kit/dialog";
 import { count, several, words } from "../kit/format";
-import { itemPath } from "../kit/item";
+import { itemPath, itemSettings } from "../kit/item";
 import { usePages } from "../kit/list";
 import { useLoad } from "../kit/load";
 import { Link } from "../kit/router";
@@ -77,7 +77,7 @@ function Conversation({ session }: { session: Session }) {
               <span>{message.speaker ?? message.role}</span>
               <Time at={message.event_time} />
               <span>{several(message.tokens, "token")}</span>
-              <Link to={itemPath(message.item_id)}>memory</Link>
+              <Link to={itemPath(message.item_id)} settings={itemSettings({ scope: "session", session_id: session.session_id })}>memory</Link>
             </div>
           </div>
         </div>

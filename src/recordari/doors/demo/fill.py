@@ -61,11 +61,11 @@ async def fill(memory: Memory, *, files: Path) -> None:
         await _connect(memory, files / SHOP, told["orders"])
         await _settle(memory)
         await _use(memory, told)
+        async with memory.resources.database.transaction(memory.identity) as tx:
+            await tx.run(queries.backdate_items)
         await memory.review_memory()
         await memory.make_daily_brief()
         await _settle(memory)
-    async with memory.resources.database.transaction(memory.identity) as tx:
-        await tx.run(queries.backdate_items)
 
 
 def at(memory: Memory, moment: datetime) -> Memory:

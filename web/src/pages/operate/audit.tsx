@@ -39,7 +39,7 @@ export function Audit() {
             { title: "when", cell: (entry) => <Time at={entry.at} />, class: "nowrap" },
             { title: "action", cell: (entry) => <Link to="/ui/operate" settings={{ tab: "audit", action: entry.action }}>{entry.action}</Link> },
             { title: "actor", cell: (entry) => <Link to="/ui/operate" settings={{ tab: "audit", actor: entry.actor }}><span class="cell-text">{entry.actor}</span></Link> },
-            { title: "subject", cell: (entry) => <>{words(entry.subject_kind)} {entry.subject_kind === "item" ? <Link to={itemPath(entry.subject_id)}>…{entry.subject_id.slice(-8)}</Link> : <ShortId id={entry.subject_id} />}</> },
+            { title: "subject", cell: (entry) => <>{words(entry.subject_kind)} {entry.subject_kind === "item" ? <Link to={itemPath(entry.subject_id)}>…{entry.subject_id.slice(-8)}</Link> : <ShortId id={entry.subject_id} />}</>, class: "nowrap" },
             { title: "why", cell: (entry) => <span dir="auto" class="cell-text">{entry.reason}</span> },
             { title: "details", cell: (entry) => <Pairs of={entry.details} /> },
           ]}
