@@ -74,6 +74,13 @@ FIND = {
 """Where the id of a page of one thing comes from."""
 
 
+async def _address_in(lines: asyncio.StreamReader) -> str:
+    async for line in lines:
+        if found := re.search(rb"http://\S+/#code=\S+", line):
+            return found.group().decode()
+    raise RuntimeError("the demonstration did not start; is the dashboard built (make web)?")
+
+
 @asynccontextmanager
 async def demo() -> AsyncIterator[str]:
     """The demonstration, and the address that signs in to it."""
@@ -84,11 +91,8 @@ async def demo() -> AsyncIterator[str]:
     assert process.stdout is not None
     try:
         async with asyncio.timeout(START_SECONDS):
-            async for line in process.stdout:
-                if found := re.search(rb"http://\S+/#code=\S+", line):
-                    yield found.group().decode()
-                    return
-        raise RuntimeError("the demonstration did not start; is the dashboard built (make web)?")
+            address = await _address_in(process.stdout)
+        yield address
     finally:
         process.terminate()
         await process.wait()
