@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -9,11 +10,13 @@ from uuid import UUID
 from recordari.context.rules.profiles import KnownFact, Profile
 from recordari.core.identity import AgentId, Identity, UserId
 from recordari.core.items import Item
-from recordari.db.database import BatchedQuery, Record, Transaction, all_as, first_as
+from recordari.db.database import BatchedQuery, Record, Transaction, all_as, first_as, reader
 from recordari.db.queries import Queries, columns_of
 from recordari.sessions.rules.sessions import Session
 
 queries = Queries(__name__)
+
+_read_fact = reader(KnownFact)
 
 
 def ask_shared(*, before: datetime, limit: int) -> BatchedQuery[list[Item]]:
@@ -94,19 +97,30 @@ async def find_profiles(tx: Transaction, profile_ids: list[UUID]) -> list[Profil
     return await tx.all(queries.find_profiles, ProfileRow, profile_ids=profile_ids)
 
 
-async def list_facts(tx: Transaction, owner: ProfileOwner, *, limit: int) -> list[KnownFact]:
-    if owner.user_id is not None:
-        return await tx.all(queries.facts_of_user, KnownFact, user_id=owner.user_id, limit=limit)
-    return await tx.all(queries.facts_of_agent, KnownFact, agent_id=owner.agent_id, limit=limit)
+async def list_facts(tx: Transaction, owners: Sequence[ProfileOwner], *, limit: int) -> list[list[KnownFact]]:
+    """The facts of each owner, at most so many of each."""
+    found: list[list[KnownFact]] = [[] for _ in owners]
+    ids = {"user_ids": [owner.user_id for owner in owners], "agent_ids": [owner.agent_id for owner in owners]}
+    for row in await tx.dicts(queries.facts_of_owners, limit=limit, **ids):
+        found[row.pop("place") - 1].append(_read_fact(**row))
+    return found
 
 
-async def clear_changes(tx: Transaction, profile_id: UUID) -> None:
-    await tx.run(queries.clear_changes, profile_id=profile_id)
+async def clear_changes(tx: Transaction, profile_ids: Sequence[UUID]) -> None:
+    await tx.run(queries.clear_changes, profile_ids=list(profile_ids))
 
 
 async def insert_profile(tx: Transaction, profile_id: UUID, owner: ProfileOwner, *, now: datetime) -> None:
     await tx.run(queries.insert_profile, **columns_of(owner, profile_id=profile_id, made_at=now))
 
 
-async def save_profile(tx: Transaction, profile_id: UUID, profile: Profile) -> None:
-    await tx.run(queries.save_profile, **columns_of(profile, profile_id=profile_id))
+async def save_profiles(tx: Transaction, profiles: Mapping[UUID, Profile]) -> None:
+    """The texts by the ids of the profiles."""
+    await tx.run(
+        queries.save_profiles,
+        profile_ids=list(profiles),
+        contents=[profile.content for profile in profiles.values()],
+        facts=[profile.facts for profile in profiles.values()],
+        writers=[profile.writer for profile in profiles.values()],
+        made_ats=[profile.made_at for profile in profiles.values()],
+    )

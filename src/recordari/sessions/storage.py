@@ -110,8 +110,8 @@ async def list_session_owners(tx: Transaction, session_id: SessionId) -> list[Ow
     return [row["owned_by"] for row in rows]
 
 
-async def find_by_ref(tx: Transaction, session_ref: UUID) -> Session | None:
-    return _first(await tx.dicts(queries.find_by_ref, session_ref=session_ref))
+async def find_by_refs(tx: Transaction, session_refs: Sequence[UUID]) -> list[Session]:
+    return [_session(row) for row in await tx.dicts(queries.find_by_refs, session_refs=list(session_refs))]
 
 
 async def insert_session(tx: Transaction, new: NewSession, *, now: datetime) -> bool:
@@ -246,6 +246,23 @@ async def list_messages(
 ) -> list[Message]:
     thread, end = session.thread, 2**31 - 1 if last is None else last
     return _messages(session, await tx.dicts(queries.list_messages, thread=thread, first=first, last=end, limit=limit))
+
+
+async def list_spans(
+    tx: Transaction, spans: Sequence[tuple[Session, int, int | None]], *, limit: int
+) -> list[list[Message]]:
+    """For each session, the messages from one position to another, or to the last; at most so many of each."""
+    rows = await tx.dicts(
+        queries.list_spans,
+        threads=[session.thread for session, _, _ in spans],
+        firsts=[first for _, first, _ in spans],
+        lasts=[2**31 - 1 if last is None else last for _, _, last in spans],
+        limit=limit,
+    )
+    by_span: list[list[Record]] = [[] for _ in spans]
+    for row in rows:
+        by_span[row.pop("span") - 1].append(row)
+    return [_messages(session, of_span) for (session, _, _), of_span in zip(spans, by_span, strict=True)]
 
 
 async def list_newest_messages(tx: Transaction, session: Session, *, first: int, limit: int) -> list[Message]:
