@@ -24,7 +24,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import BaseRowFactory, args_row, dict_row, kwargs_row, scalar_row
 
 from recordari.core.identity import Identity, TenantId, UserId
-from recordari.db.pipeline import Part, answers_of, forget_prepared, is_unsure, records_of, rows_of
+from recordari.db.pipeline import Part, answers_of, forget_prepared, is_unsure, late_rows_of, records_of, rows_of
 from recordari.db.pool import Connection, Pool, PoolOptions
 from recordari.db.queries import Queries, Query, with_bound
 from recordari.errors import (
@@ -203,6 +203,17 @@ class Database:
         parts = [bind(identity), (query, with_bound({"tenant_id": identity.tenant_id}, parameters))]
         connection, answers = await self._round_trip(parts, role=role_of(identity))
         return rows_of(connection, answers[-1])
+
+    async def execute_late(
+        self, identity: Identity, query: Query, *, late: int, **parameters: Any
+    ) -> tuple[list[tuple[Any, ...]], list[Callable[[bytes], Any]]]:
+        """The same, but the last columns of a row are left as they were sent; also how to read each of those.
+
+        For many long rows of which few are looked at.
+        """
+        parts = [bind(identity), (query, with_bound({"tenant_id": identity.tenant_id}, parameters))]
+        connection, answers = await self._round_trip(parts, role=role_of(identity))
+        return late_rows_of(connection, answers[-1], late)
 
     async def pipeline(
         self,

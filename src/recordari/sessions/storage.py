@@ -271,14 +271,20 @@ async def list_newest_messages(tx: Transaction, session: Session, *, first: int,
     return _messages(session, rows[::-1])
 
 
-def ask_newest_messages(session: Session, *, first: int, limit: int) -> BatchedQuery[list[Message]]:
-    return BatchedQuery(
-        queries.list_newest_messages,
-        lambda rows: _messages(session, rows[::-1]),
-        thread=session.thread,
-        first=first,
-        limit=limit,
-    )
+def ask_newest_messages(session: Session, *, first: int, limit: int) -> BatchedQuery[list[Record]]:
+    """Rows for `messages_of`."""
+    return BatchedQuery(queries.list_newest_messages, list, thread=session.thread, first=first, limit=limit)
+
+
+def ask_tail(owner: Owner, session_id: SessionId, *, of_epoch: bool, limit: int) -> BatchedQuery[list[Record]]:
+    """The same for the window of the newest session of a line, or for its epoch, before the session is known."""
+    ids = {"owned_by": owner, "session_id": session_id}
+    return BatchedQuery(queries.list_tail, list, of_epoch=of_epoch, limit=limit, **ids)
+
+
+def messages_of(session: Session, rows: Sequence[Record]) -> list[Message]:
+    """The messages of a session from rows that are newest first; oldest first."""
+    return _messages(session, rows[::-1])
 
 
 async def list_unsummarised(tx: Transaction, session: Session, *, before: int | None, limit: int) -> list[Message]:
@@ -338,8 +344,9 @@ async def list_notes(tx: Transaction, session: Session) -> list[SessionNote]:
     return await tx.all(queries.list_notes, SessionNote, **_key(session))
 
 
-def ask_notes(session: Session) -> BatchedQuery[list[SessionNote]]:
-    return BatchedQuery(queries.list_notes, all_as(SessionNote), **_key(session))
+def ask_newest_notes(owner: Owner, session_id: SessionId) -> BatchedQuery[list[SessionNote]]:
+    """The notes of the newest session of a line."""
+    return BatchedQuery(queries.list_newest_notes, all_as(SessionNote), owned_by=owner, session_id=session_id)
 
 
 async def delete_expired(tx: Transaction, *, now: datetime) -> int:

@@ -208,6 +208,24 @@ WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)
     AND (kind = 'chat_message' OR (kind = 'tool_output' AND metadata ? 'role'))
 ORDER BY position DESC, item_id DESC LIMIT %(limit)s
 
+-- name: list_tail
+-- The newest messages in the window of the newest session of a line, or of its present epoch, newest first, faded ones too.
+SELECT m.* FROM (
+    SELECT session_thread(s.owned_by, s.session_id) AS thread,
+        CASE WHEN %(of_epoch)s THEN COALESCE(s.epoch_from, 1) ELSE s.window_from END AS first
+    FROM sessions s
+    WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s AND s.root_id = (
+        SELECT root_id FROM sessions
+        WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s)
+    ORDER BY s.session_ref DESC LIMIT 1) newest
+CROSS JOIN LATERAL (
+    SELECT item_id, kind, position, scope, trust, speaker, content, event_time, payload_key, metadata FROM items
+    WHERE tenant_id = %(tenant_id)s AND thread = newest.thread AND position >= newest.first
+        AND invalid_at IS NULL AND superseded_by IS NULL AND deleted_at IS NULL AND anonymized_at IS NULL
+        AND (archived_at IS NULL OR tier NOT IN ('run', 'session'))
+        AND (kind = 'chat_message' OR (kind = 'tool_output' AND metadata ? 'role'))
+    ORDER BY position DESC, item_id DESC LIMIT %(limit)s) m
+
 -- name: list_unsummarised
 -- The newest messages before a position that the summary of their session does not cover, newest first.
 SELECT i.item_id, i.kind, i.position, i.scope, i.trust, i.speaker, i.content, i.event_time, i.payload_key, i.metadata
@@ -245,6 +263,17 @@ WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %
 -- The notes of a session in the order they were made.
 SELECT note_id, kind, content, importance, item_id, created_at FROM notes
 WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s ORDER BY note_id
+
+-- name: list_newest_notes
+-- The notes of the newest session of a line in the order they were made.
+SELECT note_id, kind, content, importance, item_id, created_at FROM notes
+WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s AND session_id = (
+    SELECT s.session_id FROM sessions s
+    WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s AND s.root_id = (
+        SELECT root_id FROM sessions
+        WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s)
+    ORDER BY s.session_ref DESC LIMIT 1)
+ORDER BY note_id
 
 -- name: delete_expired
 -- Remove the notes of sessions without activity for the notes' lifetime.
