@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, is_dataclass
-from datetime import datetime
+from dataclasses import is_dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
 from types import NoneType
@@ -261,6 +260,10 @@ class Database:
         self._pool.give_back(connection)
         return connection, answers[len(opening) :]
 
+    async def notify(self, query: Query, payload: str) -> None:
+        """Tell other processes something in one round trip; the query reads no table."""
+        await self._round_trip([(query, {"payload": payload})], role=None)
+
     @asynccontextmanager
     async def queue(self) -> AsyncIterator[QueueTransaction]:
         async with self._begun(_binding(None, None)) as connection:
@@ -486,21 +489,3 @@ def _conversion(hint: Any) -> Callable[[Any], Any] | None:
         member = _conversion(parts[0])
         return tuple if member is None else lambda values: tuple(member(value) for value in values)
     return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerState:
-    version_number: int
-    version: str
-    encoding: str
-    clock: datetime
-    extensions: dict[str, str]
-    text_leakproof: bool
-    bytes: int
-
-
-async def describe_server(database: Database) -> ServerState:
-    async with database.queue() as rows:
-        state = await rows.maybe(queries.describe_server, ServerState)
-    assert state is not None
-    return state

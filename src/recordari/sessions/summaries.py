@@ -31,6 +31,7 @@ from recordari.sessions.rules.window import Message
 SUMMARISE_TOPIC = "summarise"
 SUMMARISED_AT_ONCE = 100
 SUMMARISER_SECONDS = 60.0
+INLINE_CHARACTERS = 5_000  # a few messages are summarised in less time than it takes to call a thread
 
 
 async def summarise(resources: Resources, identity: Identity, batch: Batch) -> None:
@@ -199,6 +200,8 @@ class OfflineSummariser:
     name = "offline"
 
     async def summarise(self, previous: str, said: Sequence[Said], *, most_tokens: int) -> str:
+        if sum(len(one.content) for one in said) <= INLINE_CHARACTERS:
+            return rolled_summary(previous, said, most_tokens=most_tokens)
         # In a thread: a hundred long messages would block the event loop.
         return await asyncio.to_thread(rolled_summary, previous, said, most_tokens=most_tokens)
 
