@@ -115,12 +115,12 @@ def _statement(connection: psycopg.Connection, copied: Copied, originals: int) -
     )
 
 
-def disk(home: Path) -> dict[str, float]:
-    """Bytes on disk by table, indexes and long values included, and the number of items."""
+def disk(home: Path) -> tuple[int, dict[str, float]]:
+    """The number of items, and the bytes on disk by table, with indexes and long values, and of the indexes alone."""
     return asyncio.run(_disk(home))
 
 
-async def _disk(home: Path) -> dict[str, float]:
+async def _disk(home: Path) -> tuple[int, dict[str, float]]:
     async with open_address(Settings(home=home)) as address:
         assert address.owner_dsn is not None
         with psycopg.connect(address.owner_dsn, autocommit=True) as connection:
@@ -131,7 +131,7 @@ async def _disk(home: Path) -> dict[str, float]:
                 "WHERE x.indrelid IN ('recordari.items'::regclass, 'recordari.vectors'::regclass) ORDER BY 2 DESC"
             ).fetchall()
             (items,) = connection.execute("SELECT count(*) FROM recordari.items").fetchone() or (0,)
-    return {"items": items, **{name: float(size) for name, size in sizes}}
+    return int(items), {name: float(size) for name, size in sizes}
 
 
 def prepared(processes: Processes, home: Path, *, users: int, originals: int, least: int, most: int) -> int:

@@ -3,7 +3,8 @@
     python bench/growth.py [--sizes 1000,10000,100000,1000000] [--turns 100] [--profile fast] [--home FOLDER]
 
 At each size other users speak who have the same past, 50 messages, so that their own memory does not grow between the sizes.
-The tenant grows by copies of users, made by SQL. CPU is that of server, worker and PostgreSQL, with all that is derived.
+The tenant grows by copies of users, made by SQL. CPU is that of server, worker and PostgreSQL, with all that is derived. The
+unit is what a fixed piece of work takes at the same time, and the ratio is that of turns in units: the machine may be shared.
 Prints a table, and the disk that an item takes with its vector and indexes; writes `bench/results/growth.json`.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import statistics
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from crowd import copy_users, disk, fill_users
-from serving import RESULTS, ROOT, Client, Processes, Times, World, running, turn, wait_until_idle
+from serving import RESULTS, ROOT, Client, Processes, Times, World, running, turn, unit_of_work, wait_until_idle
 
 PAST = 50  # messages of a user
 ORIGINALS = 20
@@ -33,33 +35,39 @@ def measure(processes: Processes, users: range, turns: int) -> dict[str, Any]:
     for user in [*users, *users]:
         turn(client, world, 0, Times(), user)
     wait_until_idle(processes)
-    before = processes.cpu()
+    before, units = processes.cpu(), []
     for number in range(turns):
         turn(client, world, 0, times, users[number % len(users)])
+        if number % 5 == 0:
+            units.append(unit_of_work())
     wait_until_idle(processes)
     after = processes.cpu()
     cpu = {name: (after[name] - before[name]) / turns * 1000 for name in after}
     spread = {f"{name}_p{share}": times.milliseconds(name, share / 100) for name in times.seconds for share in (50, 95)}
-    return {**cpu, "all": sum(cpu.values()), **spread}
+    return {**cpu, "all": sum(cpu.values()), "unit": statistics.median(units), **spread}
 
 
 def show(found: dict[str, Any]) -> None:
     console = Console(width=130)
-    table = Table("items", "server", "worker", "PostgreSQL", "a turn", "ratio", "context p50/p95", "messages p50/p95")
+    table = Table("items", "server", "worker", "PostgreSQL", "a turn", "unit", "ratio")
+    for name in ("context", "messages"):
+        table.add_column(f"{name} p50/p95")
     table.title = f"CPU of a turn in milliseconds, {found['profile']}, a user with {PAST} messages"
-    first = found["sizes"][0]["all"]
+    first = found["sizes"][0]["all"] / found["sizes"][0]["unit"]
     for one in found["sizes"]:
         table.add_row(
             f"{one['items']:,}",
             *(f"{one[name]:.1f}" for name in ("server", "worker", "postgres", "all")),
-            f"{one['all'] / first:.2f}",
+            f"{one['unit']:.1f}",
+            f"{one['all'] / one['unit'] / first:.2f}",
             *(f"{one[f'{name}_p50']:.0f} / {one[f'{name}_p95']:.0f}" for name in ("context", "messages")),
         )
     console.print(table)
-    sizes = Table("table or index", "bytes of an item", title=f"disk with {found['disk']['items']:,} items")
-    for name, size in found["disk"].items():
-        if name != "items" and size / found["disk"]["items"] >= 10:
-            sizes.add_row(name, f"{size / found['disk']['items']:,.0f}")
+    items, by_table = found["disk"]
+    sizes = Table("table or index", "bytes of an item", title=f"disk with {items:,} items")
+    for name, size in by_table.items():
+        if size / items >= 10:
+            sizes.add_row(name, f"{size / items:,.0f}")
     console.print(sizes)
 
 

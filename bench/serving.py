@@ -207,6 +207,14 @@ class Times:
         return found[min(len(found) - 1, int(len(found) * share))] * 1000
 
 
+def unit_of_work() -> float:
+    """Milliseconds of CPU that a fixed piece of work takes now: on a crowded machine all work takes more of it."""
+    start = time.process_time()
+    for _ in range(20):
+        json.loads(json.dumps({f"name {number}": [number, str(number)] for number in range(500)}))
+    return (time.process_time() - start) * 1000
+
+
 def wait_until_idle(processes: Processes) -> None:
     """Wait until no derived work is left."""
     client = Client(processes, "admin")

@@ -5,9 +5,9 @@
 Server, worker and PostgreSQL are processes of their own; the client keeps its connection. One tenant has many users with 50 to
 150 messages each; all but twenty are copies of others, made by SQL (`--long` gives each 50 to 500). A turn is
 `POST /v1/context` with a new question, then two messages stored. CPU comes from /proc, with everything derived from the
-messages: the clock runs until no work is left. It is the figure to trust on a shared machine. Statements per verb are counted
-in a process of the benchmark. `--source` measures another checkout with the same client. Prints tables, writes
-`bench/results/turn.json`.
+messages: the clock runs until no work is left. It is the figure to trust on a shared machine; the unit is what a fixed
+piece of work takes at the same time. Statements per verb are counted in a process of the benchmark. `--source` measures
+another checkout with the same client. Prints tables, writes `bench/results/turn.json`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from crowd import prepared
-from serving import RESULTS, ROOT, Client, Processes, Times, World, running, turn, wait_until_idle
+from serving import RESULTS, ROOT, Client, Processes, Times, World, running, turn, unit_of_work, wait_until_idle
 
 ORIGINALS = 20
 
@@ -55,10 +55,14 @@ def measure_turns(processes: Processes, users: int, turns: int, clients: int) ->
     wait_until_idle(processes)
     times, before, start = Times(), processes.cpu(), time.perf_counter()
 
+    units: list[float] = []
+
     def work(number: int) -> None:
         client, world = Client(processes), World(1000 + number + time.time_ns())
-        for _ in range(turns // clients):
+        for done in range(turns // clients):
             turn(client, world, users, times)
+            if number == 0 and done % 5 == 0 and clients == 1:  # in several threads it would count the others too
+                units.append(unit_of_work())
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(clients)]
     for thread in threads:
@@ -74,7 +78,14 @@ def measure_turns(processes: Processes, users: int, turns: int, clients: int) ->
     verbs = {
         name: {"p50": times.milliseconds(name, 0.5), "p95": times.milliseconds(name, 0.95)} for name in times.seconds
     }
-    return {"clients": clients, "turns_a_second": done / passed, "cpu": cpu | {"all": sum(cpu.values())}, **verbs}
+    unit = statistics.median(units) if units else None
+    return {
+        "clients": clients,
+        "turns_a_second": done / passed,
+        "unit": unit,
+        "cpu": cpu | {"all": sum(cpu.values())},
+        **verbs,
+    }
 
 
 # Statements ---------------------------------------------------------------------------------------------------------
@@ -131,12 +142,15 @@ def show(found: dict[str, Any]) -> None:
     for path, one in found["overhead"].items():
         routes.add_row(path, f"{one['p50']:.2f}", f"{one['p95']:.2f}", f"{one['cpu']:.2f}")
     console.print(routes)
-    turns = Table("clients", "turns/s", "context p50/p95", "messages p50/p95", "server", "worker", "PostgreSQL", "all")
+    turns = Table(
+        "clients", "turns/s", "context p50/p95", "messages p50/p95", "server", "worker", "PostgreSQL", "all", "unit"
+    )
     turns.title = f"a turn: {found['users']} users, {found['items']} items, {found['profile']}; CPU in ms"
     for one in found["turns"]:
         cpu = [f"{one['cpu'][name]:.1f}" for name in ("server", "worker", "postgres", "all")]
         spread = [f"{one[name]['p50']:.1f} / {one[name]['p95']:.1f}" for name in ("context", "messages")]
-        turns.add_row(str(one["clients"]), f"{one['turns_a_second']:.1f}", *spread, *cpu)
+        unit = f"{one['unit']:.1f}" if one["unit"] else ""
+        turns.add_row(str(one["clients"]), f"{one['turns_a_second']:.1f}", *spread, *cpu, unit)
     console.print(turns)
     verbs = Table("verb", "statements", "round trips", "which", title="statements per verb")
     for name, one in found.get("statements", {}).items():

@@ -104,7 +104,7 @@ class BaseReader:
         self.delegated: BatchedQuery[list[StateEntry]] | None = None
         self.activity: BatchedQuery[list[Item]] | None = None
         self.shared: BatchedQuery[list[Item]] | None = None
-        self.profiles: list[tuple[ProfileOwner, BatchedQuery[ProfileRow | None], BatchedQuery[bool]]] = []
+        self.profiles: list[tuple[ProfileOwner, BatchedQuery[tuple[ProfileRow | None, bool]]]] = []
         self.earlier: BatchedQuery[list[Session]] | None = None
         self.said_earlier: list[tuple[Session, BatchedQuery[list[Message]]]] = []
         self.current: SessionWithModel | None = None
@@ -152,9 +152,7 @@ class BaseReader:
         if SectionName.PROFILE in shares:
             owners = [ProfileOwner(user_id=identity.user_id)] if identity.user_id is not None else []
             owners += [ProfileOwner(agent_id=identity.agent_id)] if identity.agent_id is not None else []
-            self.profiles = [
-                (owner, self._ask(storage.ask_profile(owner)), self._ask(storage.ask_due(owner))) for owner in owners
-            ]
+            self.profiles = [(owner, self._ask(storage.ask_profile(owner))) for owner in owners]
 
     async def base(self) -> Base:
         """Everything, after the first batch was sent."""
@@ -310,12 +308,13 @@ class BaseReader:
     async def _profile_items(self) -> list[ContextItem]:
         """The profiles that are not empty, rebuilt first if they are out of date: of the user, then of the agent."""
         items = []
-        for owner, row, is_due in self.profiles:
+        for owner, asked in self.profiles:
             kind, name = ("user", owner.user_id) if owner.user_id is not None else ("agent", owner.agent_id)
-            if is_due.answer or (row.answer is not None and row.answer.is_stale):
+            row, is_due = asked.answer
+            if is_due or (row is not None and row.is_stale):
                 profile = await read_profile(self.resources, self.identity, **{kind: name})
             else:
-                profile = row.answer.profile if row.answer is not None else NOTHING_KNOWN
+                profile = row.profile if row is not None else NOTHING_KNOWN
             item = ContextItem(profile.content, "profile", Trust.AGENT, f"profile:{kind}:{name}")
             if profile.content.strip():
                 items.append(replace(item, who=name, when=profile.made_at))

@@ -10,7 +10,7 @@ from uuid import UUID
 from recordari.context.rules.profiles import KnownFact, Profile
 from recordari.core.identity import AgentId, Identity, UserId
 from recordari.core.items import Item
-from recordari.db.database import BatchedQuery, Record, Transaction, all_as, first_as, reader
+from recordari.db.database import BatchedQuery, Record, Transaction, all_as, reader
 from recordari.db.queries import Queries, columns_of
 from recordari.sessions.rules.sessions import Session
 
@@ -76,21 +76,17 @@ async def find_profile(tx: Transaction, owner: ProfileOwner) -> ProfileRow | Non
     return await tx.maybe(queries.find_of_agent, ProfileRow, agent_id=owner.agent_id)
 
 
-def ask_profile(owner: ProfileOwner) -> BatchedQuery[ProfileRow | None]:
-    if owner.user_id is not None:
-        return BatchedQuery(queries.find_of_user, first_as(ProfileRow), user_id=owner.user_id)
-    return BatchedQuery(queries.find_of_agent, first_as(ProfileRow), agent_id=owner.agent_id)
+def ask_profile(owner: ProfileOwner) -> BatchedQuery[tuple[ProfileRow | None, bool]]:
+    """The profile of an owner, and whether one without a profile has facts."""
 
-
-def ask_due(owner: ProfileOwner) -> BatchedQuery[bool]:
-    """Whether an owner without a profile has facts."""
-
-    def read(rows: list[Record]) -> bool:
-        return bool(rows[0]["is_due"])
+    def read(rows: list[Record]) -> tuple[ProfileRow | None, bool]:
+        row = dict(rows[0])
+        is_due = bool(row.pop("is_due"))
+        return (ProfileRow(**row) if row["profile_id"] is not None else None), is_due
 
     if owner.user_id is not None:
-        return BatchedQuery(queries.is_due_for_user, read, user_id=owner.user_id)
-    return BatchedQuery(queries.is_due_for_agent, read, agent_id=owner.agent_id)
+        return BatchedQuery(queries.look_at_user, read, user_id=owner.user_id)
+    return BatchedQuery(queries.look_at_agent, read, agent_id=owner.agent_id)
 
 
 async def find_profiles(tx: Transaction, profile_ids: list[UUID]) -> list[ProfileRow]:

@@ -38,19 +38,27 @@ SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made
     SELECT FROM profile_changes c WHERE c.tenant_id = p.tenant_id AND c.profile_id = p.profile_id) AS is_stale
 FROM profiles p WHERE p.tenant_id = %(tenant_id)s AND p.agent_id = %(agent_id)s
 
--- name: is_due_for_user
--- Whether a user without a profile has facts or procedures.
-SELECT NOT EXISTS (SELECT FROM profiles WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s) AND EXISTS (
-    SELECT FROM items
-    WHERE tenant_id = %(tenant_id)s AND kind IN ('fact', 'procedure') AND scope = 'user' AND user_id = %(user_id)s
-        AND live) AS is_due
+-- name: look_at_user
+-- A user's profile as above; without one, whether the user has facts or procedures.
+SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made_at, EXISTS (
+    SELECT FROM profile_changes c WHERE c.tenant_id = p.tenant_id AND c.profile_id = p.profile_id) AS is_stale,
+    p.profile_id IS NULL AND EXISTS (
+        SELECT FROM items
+        WHERE tenant_id = %(tenant_id)s AND kind IN ('fact', 'procedure') AND scope = 'user' AND user_id = %(user_id)s
+            AND live) AS is_due
+FROM (SELECT) one LEFT JOIN LATERAL (
+    SELECT * FROM profiles WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s OFFSET 0) p ON true
 
--- name: is_due_for_agent
--- Whether an agent without a profile has facts or procedures.
-SELECT NOT EXISTS (SELECT FROM profiles WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s) AND EXISTS (
-    SELECT FROM items
-    WHERE tenant_id = %(tenant_id)s AND kind IN ('fact', 'procedure') AND scope = 'agent' AND agent_id = %(agent_id)s
-        AND live) AS is_due
+-- name: look_at_agent
+-- An agent's profile as above; without one, whether the agent has facts or procedures.
+SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made_at, EXISTS (
+    SELECT FROM profile_changes c WHERE c.tenant_id = p.tenant_id AND c.profile_id = p.profile_id) AS is_stale,
+    p.profile_id IS NULL AND EXISTS (
+        SELECT FROM items
+        WHERE tenant_id = %(tenant_id)s AND kind IN ('fact', 'procedure') AND scope = 'agent' AND agent_id = %(agent_id)s
+            AND live) AS is_due
+FROM (SELECT) one LEFT JOIN LATERAL (
+    SELECT * FROM profiles WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s OFFSET 0) p ON true
 
 -- name: find_profiles
 -- Profiles by id.
