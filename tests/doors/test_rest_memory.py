@@ -61,6 +61,14 @@ async def test_an_item_is_made_once_and_found_again(resources: Resources) -> Non
         assert found.json()["event_time"] == "2026-05-02T12:23:01Z"
 
 
+async def test_an_entry_is_written_under_its_key_only(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        refused = await remember(door, "a plan", kind="entry")
+        assert (refused.status_code, refused.json()["detail"]) == (422, "an item of kind entry is written by put_entry")
+        listed = await door.request("GET", "/v1/items", key="admin", headers=CHAT)
+        assert listed.json()["items"] == []
+
+
 async def test_an_item_of_another_session_user_or_tenant_is_missing(resources: Resources) -> None:
     async with open_door(resources) as door:
         path = f"/v1/items/{(await remember(door, 'between us')).json()['id']}"

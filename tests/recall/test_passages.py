@@ -77,12 +77,14 @@ async def test_passages_are_seen_by_those_who_see_their_item_and_go_with_it(chat
 
 
 async def test_a_text_with_another_version_has_its_new_passages_only(chat: Memory) -> None:
-    first = await chat.remember(report(9_000), kind="entry", scope="user", source_ref="plan")
+    first = await chat.put_entry(["plans"], "move", {"text": report(9_000)})
+    assert first.item_id is not None
     await settled(chat)
-    again = await chat.remember("The plan is short now.", kind="entry", scope="user", source_ref="plan")
-    assert again.id == first.id
+    assert passages_in(chat, first.item_id) > 0
+    again = await chat.put_entry(["plans"], "move", {"text": "The plan is short now."})
+    assert again.item_id == first.item_id
     await settled(chat)
-    assert passages_in(chat, first.id) == 0
+    assert passages_in(chat, first.item_id) == 0
 
 
 def test_a_long_text_is_cut_between_sentences_and_nothing_is_lost() -> None:

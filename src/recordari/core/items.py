@@ -128,6 +128,8 @@ class KindRule:
     """Whether other tenants of the organisation may receive it; a conversation never leaves the tenant."""
     in_context: bool = True
     """Whether a context recalls it by itself; agents look up documents on their own."""
+    verb: str | None = None
+    """The verb that writes items of this kind, where `remember` cannot: an entry is a document with a namespace and a key."""
     learnt_from: frozenset[Trust] = frozenset()
     """The carriers whose text may become persistent: a person's wishes, an agent's account of its actions."""
 
@@ -211,6 +213,7 @@ KINDS: dict[Kind, KindRule] = {
         tiers=frozenset({Tier.PERSISTENT}),
         default_trust=Trust.AGENT,
         replaces=True,
+        verb="put_entry",
     ),
     Kind.DOCUMENT_CHUNK: KindRule(
         typology=Typology.REFERENCE,

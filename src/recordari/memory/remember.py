@@ -165,6 +165,9 @@ async def remember_many(resources: Resources, identity: Identity, items: Sequenc
         return []
     if len(items) > MAX_BATCH:
         raise InvalidInput(f"at most {MAX_BATCH} items at a time; send the rest in another call")
+    for item in items:
+        if (rule := KINDS.get(item.kind)) is not None and rule.verb is not None:
+            raise InvalidInput(f"an item of kind {item.kind} is written by {rule.verb}", field="kind")
     with resources.telemetry.measured("remember"):
         ready = await make_ready(resources, identity, items)
         if len(ready.rows) == 1 and ready.rows[0].item.payload is None and not resources.database.is_joined:
