@@ -10,7 +10,6 @@ import asyncio
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import LiteralString, cast
 
 import psycopg
 
@@ -92,14 +91,12 @@ async def _copy_users(home: Path, originals: int, users: range) -> int:
                 for copied in TABLES:
                     connection.execute(_statement(connection, copied, originals), values)
             names = ", ".join(copied.table for copied in TABLES)
-            connection.execute(cast("LiteralString", f"VACUUM (ANALYZE) {names}"))
-            (items,) = connection.execute("SELECT count(*) FROM items WHERE tenant_id = %s", (tenant,)).fetchone() or (
-                0,
-            )
-    return int(items)
+            connection.execute(f"VACUUM (ANALYZE) {names}")
+            counted = connection.execute("SELECT count(*) FROM items WHERE tenant_id = %s", (tenant,)).fetchone()
+    return int(counted[0]) if counted is not None else 0
 
 
-def _statement(connection: psycopg.Connection, copied: Copied, originals: int) -> LiteralString:
+def _statement(connection: psycopg.Connection, copied: Copied, originals: int) -> str:
     rows = connection.execute(
         "SELECT column_name FROM information_schema.columns "
         "WHERE table_schema = 'recordari' AND table_name = %s AND is_generated = 'NEVER' ORDER BY ordinal_position",
@@ -107,11 +104,10 @@ def _statement(connection: psycopg.Connection, copied: Copied, originals: int) -
     )
     columns = [name for (name,) in rows]
     values = ", ".join(copied.changed.get(name, f"t.{name}") for name in columns)
-    return cast(
-        "LiteralString",
+    return (
         f"INSERT INTO {copied.table} ({', '.join(columns)}) SELECT {values} "
         f"FROM generate_series(%(first)s::int, %(last)s::int) n JOIN {copied.table} t "
-        f"ON t.tenant_id = %(tenant)s AND {copied.owner} = 'user-' || n %% {originals}",
+        f"ON t.tenant_id = %(tenant)s AND {copied.owner} = 'user-' || n %% {originals}"
     )
 
 

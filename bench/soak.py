@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import uvloop
 from rich.console import Console
@@ -50,8 +50,7 @@ class Connection(asyncio.Protocol):
         self._answer: asyncio.Future[int] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's are of another class
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
@@ -172,6 +171,10 @@ class Soak:
         self.current.messages.append(time.perf_counter() - answered)
         self.current.errors += 2 - is_answered - is_kept
 
+    def _note_failure(self, turn: asyncio.Task[None]) -> None:
+        if not turn.cancelled() and (error := turn.exception()) is not None:
+            self.problems[type(error).__name__] += 1
+
     async def run(self) -> None:
         """Begin each turn when it is due, until the time is over or the server is far behind."""
         watching = asyncio.create_task(self._watch())
@@ -184,6 +187,7 @@ class Soak:
             turn = asyncio.create_task(self._turn(self.order[number % len(self.order)], due))
             under_way.add(turn)
             turn.add_done_callback(under_way.discard)
+            turn.add_done_callback(self._note_failure)
             self.current.waiting = len(under_way)
             if len(under_way) > MOST_WAITING:
                 self.problems["fell behind"] += 1
@@ -267,7 +271,7 @@ def show(found: dict[str, Any]) -> None:
 
 
 def holds(run: dict[str, Any]) -> bool:
-    return not run["errors"] and max(run["context_p95"], run["messages_p95"]) <= GOAL_MS
+    return bool(run["turns_a_second"]) and not run["errors"] and max(run["context_p95"], run["messages_p95"]) <= GOAL_MS
 
 
 def plot(run: dict[str, Any], title: str) -> str:

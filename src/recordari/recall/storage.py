@@ -435,7 +435,7 @@ def _snapshot_row(version: bytes, *values: Any, reads: Sequence[Callable[[bytes]
     is_fact, embedding, names = values[_FOUND : _FOUND + 3]
     return SnapshotRow(
         version,
-        Candidate(*values[:_FOUND], None, is_fact),
+        Candidate(*values[:_FOUND], is_fact=is_fact),
         None if embedding is None else np.frombuffer(embedding, dtype=">f2", offset=4),
         names,
         values[_FOUND + 3 :],
