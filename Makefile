@@ -3,7 +3,8 @@
 ## ARGS=…             further arguments for the program of the target (pytest, recordari serve, a benchmark)
 ## WORKERS=2          processes that share the tests of `make test`
 ## DATA=…             folder of data sets, for the benchmarks that need one
-## MINUTES=2          how long `make fuzz` lasts
+## MINUTES=2          how long `make fuzz` lasts, or each rate of `make soak` (10)
+## SESSIONS=10000     live sessions of `make soak`, each with a turn a minute
 ## KILLS=200 SEED=1   how often `make faults` kills, and the seed that draws what and when
 ## BASE=…             the image that `make image` builds on (python:3.12-slim-bookworm unless set)
 ## TAG=v…            the tag that `make release-check` looks at
@@ -133,6 +134,14 @@ bench-turn: $(VENV)/.installed-dev ## Measure a whole turn over REST: latency, C
 .PHONY: bench-proxy
 bench-proxy: $(VENV)/.installed-dev ## Measure what the proxy costs a stream of tokens, side by side without it
 	@$(BIN)/python bench/proxy.py $(ARGS)
+
+.PHONY: bench-growth
+bench-growth: $(VENV)/.installed-dev ## Measure a turn in a tenant of 1,000 to 1,000,000 items, and the disk of an item
+	@$(BIN)/python bench/growth.py $(ARGS)
+
+.PHONY: soak
+soak: $(VENV)/.installed-dev ## Live sessions over REST: latency, errors, backlog and CPU over time (SESSIONS, MINUTES)
+	@$(BIN)/python bench/soak.py --sessions $(or $(SESSIONS),10000) --minutes $(or $(MINUTES),10) $(ARGS)
 
 .PHONY: bench-runs
 bench-runs: $(VENV)/.installed-dev ## Replay real agent runs, and learn from their rewards (DATA=folder)
