@@ -81,12 +81,11 @@ def evaluation(
 
 
 def _apart(settings: Settings) -> Settings:
-    """The same with a database of its own, one for each embedding model."""
+    """The same with a database of its own, one for each embedding model, and with patience: nobody waits for an answer."""
     model = settings.embedding_model or settings.embedding_profile
     place = settings.home / "eval" / "".join(sign if sign.isalnum() else "-" for sign in model)
-    return settings.model_copy(
-        update={"home": place, "database_url": None, "database_owner_url": None, "database_direct_url": None}
-    )
+    apart = {"home": place, "database_url": None, "database_owner_url": None, "database_direct_url": None}
+    return settings.model_copy(update={**apart, "pool_timeout": 120.0, "statement_timeout": 600.0})
 
 
 def _examination(settings: Settings, judge: str | None) -> Examination:
