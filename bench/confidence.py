@@ -68,7 +68,7 @@ def _watched(question: Question, ordered: Sequence[Ranked], *, found_by: Sequenc
 
 async def collect(resources: Resources, data: Path, most: int) -> dict[str, list[Answered]]:
     vars(product)["signs_of"] = _watched
-    sets = {"small memories": await _small(resources, data)}
+    sets = await _small(resources, data)
     for name in ("locomo", "longmemeval", "lifebench"):
         asked = [(store, one) for store in haystacks(name, data) for one in store.with_evidence]
         chosen = random.Random(11).sample(asked, min(most, len(asked)))
@@ -109,9 +109,9 @@ def _unanswerable(name: str, data: Path, most: int) -> list[tuple[Haystack, Gold
     return random.Random(5).sample(found, min(most, len(found)))
 
 
-async def _small(resources: Resources, data: Path) -> list[Answered]:
-    """Memories of about ten facts, with questions beside what they know."""
-    answers = []
+async def _small(resources: Resources, data: Path) -> dict[str, list[Answered]]:
+    """Memories of about ten facts and of one to three of them, with questions beside what they know."""
+    answers, few, draw = [], [], random.Random(3)
     async with background_worker(resources):
         for line in (data / "truth" / "abstain.jsonl").read_text().splitlines():
             case = json.loads(line)
@@ -126,7 +126,24 @@ async def _small(resources: Resources, data: Path) -> list[Answered]:
             await memory.remember_many(facts)
             while (await memory.recall(case["question"], top_k=FIRST, explain=True)).degraded:
                 await asyncio.sleep(0.2)
-            answers += await _answers(memory, frozenset(f"{case['memory']}#{number}" for number in case["evidence"]))
+            evidence = frozenset(f"{case['memory']}#{number}" for number in case["evidence"])
+            few += await _of_few(memory, evidence, draw)
+            answers += await _answers(memory, evidence)
+    return {"small memories": answers, "one to three facts": few}
+
+
+async def _of_few(memory: Memory, evidence: frozenset[str], draw: random.Random) -> list[Answered]:
+    """The last answer, as if memory had only one, two or three of the facts: with and without what answers."""
+    question, ordered = _seen[-1]
+    refs = await bench._refs(memory, [str(item.candidate.item_id) for item in ordered])
+    right = [item for item, ref in zip(ordered, refs, strict=True) if ref in evidence][:1]
+    rest = [item for item, ref in zip(ordered, refs, strict=True) if ref not in evidence]
+    answers = []
+    for number in (1, 2, 3):
+        for known in (right, []) if right else ([],):
+            chosen = [*known, *draw.sample(rest, number - len(known))]
+            chosen.sort(key=lambda item: -item.score)
+            answers.append(Answered(_signs(question, chosen), bool(known), bool(known), not known))
     return answers
 
 

@@ -46,6 +46,7 @@ from recordari.recall.rules.sources import HISTORY_KINDS, Archive, RecallSetting
 from recordari.recall.rules.steps import is_bridging
 from recordari.recall.rules.temporal.times import Interval, question_interval, written_interval
 from recordari.recall.search import (
+    asker_named,
     depths_of,
     exact_below,
     filters_of,
@@ -172,13 +173,14 @@ class _Recall:
         )
         if self.request.counts_as_use:
             note_use(self.resources, self.identity, chosen)
+        degraded = result.waiting or not embedded
         return RecallAnswer(
             items=chosen,
             total=len(chosen),
-            degraded=result.waiting or not embedded,
+            degraded=degraded,
             rerank_used=rerank_used,
             confidence=round(confidence, 3),
-            hint=hint_for(confidence, len(chosen)),
+            hint=hint_for(confidence, len(chosen), degraded=degraded),
             trace=self._trace(ordered, result, question, search, merged, signs) if self.request.explain else None,
         )
 
@@ -391,6 +393,7 @@ class _Recall:
             interval=interval,
             tokens=tokens_of(tokens, words, language=language) if tokens is not None else None,
             calibration=UNRELATED_SIMILARITY.get((model_id or "").partition("@")[0]),
+            asker=asker_named(self.identity.user_id, terms, language=language),
         )
 
     def _search(
