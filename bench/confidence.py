@@ -135,7 +135,7 @@ async def _small(resources: Resources, data: Path) -> dict[str, list[Answered]]:
 async def _of_few(memory: Memory, evidence: frozenset[str], draw: random.Random) -> list[Answered]:
     """The last answer, as if memory had only one, two or three of the facts: with and without what answers."""
     question, ordered = _seen[-1]
-    refs = await bench._refs(memory, [str(item.candidate.item_id) for item in ordered])
+    refs = await _references.of(memory, [str(item.candidate.item_id) for item in ordered])
     right = [item for item, ref in zip(ordered, refs, strict=True) if ref in evidence][:1]
     rest = [item for item, ref in zip(ordered, refs, strict=True) if ref not in evidence]
     answers = []
