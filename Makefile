@@ -172,7 +172,7 @@ overload: $(VENV)/.installed-dev ## A flood of one tenant, 500 listeners, stalle
 .PHONY: docs
 docs: $(VENV)/.installed-site ## Build the documentation into site/, with the reference written from the code
 	@$(BIN)/python -m tools.reference
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@$(BIN)/zensical build --strict
 	@echo "site/index.html"
 
 .PHONY: routes
@@ -208,6 +208,10 @@ bundle: dist $(VENV)/.installed-dev ## Pack the wheel as an MCP bundle into dist
 test-dist: dist ## Install the wheel into an empty environment and use it as the README says; write its list of parts (PYTHON)
 	@$(RELEASE)/bin/python -m tools.release try $(or $(PYTHON),$(RELEASE)/bin/python)
 
+.PHONY: models-wheel
+models-wheel: $(VENV)/.installed-dev ## Build recordari-models, a wheel of the models of the profiles best and fast, into dist-models/
+	@$(BIN)/python -m tools.models
+
 .PHONY: image
 image: dist $(VENV)/.installed-dev ## Build both images with buildah (BASE=an image with Python and venv)
 	@$(BIN)/python -m tools.image build $(BASE)
@@ -236,7 +240,7 @@ pins: ## Pin afresh what the development install pulls (requirements/dev.txt)
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build products; never data
-	@rm -rf $(VENV) $(APART) $(RELEASE) $(HOSTS) web/node_modules clients/typescript/node_modules clients/typescript/dist $(dir $(PAGE)) build dist site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	@rm -rf $(VENV) $(APART) $(RELEASE) $(HOSTS) web/node_modules clients/typescript/node_modules clients/typescript/dist $(dir $(PAGE)) build dist dist-models site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 	    .schemathesis
 	@find src tests bench tools examples -type d -name __pycache__ -prune -exec rm -rf {} +
 
