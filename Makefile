@@ -3,7 +3,8 @@
 ## ARGS=…             further arguments for the program of the target (pytest, recordari serve, a benchmark)
 ## WORKERS=2          processes that share the tests of `make test`
 ## DATA=…             folder of data sets, for the benchmarks that need one
-## MINUTES=2          how long `make fuzz` lasts
+## MINUTES=2          how long `make fuzz` lasts, or each rate of `make soak` (10)
+## SESSIONS=10000     live sessions of `make soak`, each with a turn a minute
 ## KILLS=200 SEED=1   how often `make faults` kills, and the seed that draws what and when
 ## BASE=…             the image that `make image` builds on (python:3.12-slim-bookworm unless set)
 ## TAG=v…            the tag that `make release-check` looks at
@@ -134,6 +135,14 @@ bench-turn: $(VENV)/.installed-dev ## Measure a whole turn over REST: latency, C
 bench-proxy: $(VENV)/.installed-dev ## Measure what the proxy costs a stream of tokens, side by side without it
 	@$(BIN)/python bench/proxy.py $(ARGS)
 
+.PHONY: bench-growth
+bench-growth: $(VENV)/.installed-dev ## Measure a turn in a tenant of 1,000 to 1,000,000 items, and the disk of an item
+	@$(BIN)/python bench/growth.py $(ARGS)
+
+.PHONY: soak
+soak: $(VENV)/.installed-dev ## Live sessions over REST: latency, errors, backlog and CPU over time (SESSIONS, MINUTES)
+	@$(BIN)/python bench/soak.py --sessions $(or $(SESSIONS),10000) --minutes $(or $(MINUTES),10) $(ARGS)
+
 .PHONY: bench-runs
 bench-runs: $(VENV)/.installed-dev ## Replay real agent runs, and learn from their rewards (DATA=folder)
 	@$(BIN)/python bench/agent_runs.py $(if $(DATA),--data $(DATA)) $(ARGS)
@@ -163,7 +172,7 @@ overload: $(VENV)/.installed-dev ## A flood of one tenant, 500 listeners, stalle
 .PHONY: docs
 docs: $(VENV)/.installed-site ## Build the documentation into site/, with the reference written from the code
 	@$(BIN)/python -m tools.reference
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@$(BIN)/zensical build --strict
 	@echo "site/index.html"
 
 .PHONY: routes
@@ -199,6 +208,10 @@ bundle: dist $(VENV)/.installed-dev ## Pack the wheel as an MCP bundle into dist
 test-dist: dist ## Install the wheel into an empty environment and use it as the README says; write its list of parts (PYTHON)
 	@$(RELEASE)/bin/python -m tools.release try $(or $(PYTHON),$(RELEASE)/bin/python)
 
+.PHONY: models-wheel
+models-wheel: $(VENV)/.installed-dev ## Build recordari-models, a wheel of the models of the profiles best and fast, into dist-models/
+	@$(BIN)/python -m tools.models
+
 .PHONY: image
 image: dist $(VENV)/.installed-dev ## Build both images with buildah (BASE=an image with Python and venv)
 	@$(BIN)/python -m tools.image build $(BASE)
@@ -227,7 +240,7 @@ pins: ## Pin afresh what the development install pulls (requirements/dev.txt)
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build products; never data
-	@rm -rf $(VENV) $(APART) $(RELEASE) $(HOSTS) web/node_modules clients/typescript/node_modules clients/typescript/dist $(dir $(PAGE)) build dist site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	@rm -rf $(VENV) $(APART) $(RELEASE) $(HOSTS) web/node_modules clients/typescript/node_modules clients/typescript/dist $(dir $(PAGE)) build dist dist-models site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 	    .schemathesis
 	@find src tests bench tools examples -type d -name __pycache__ -prune -exec rm -rf {} +
 

@@ -158,6 +158,23 @@ def _write_parts(python: Path) -> None:
     say(f"{len(parts['components'])} parts in dist/{file.name}")
 
 
+def readme_lines() -> tuple[str, str]:
+    """The curl lines and the lines of Python of the README."""
+    blocks = BLOCK.findall((ROOT / "README.md").read_text("utf-8"))
+    (http,) = [code for language, code in blocks if language == "sh" and "curl" in code]
+    (lines,) = [code for language, code in blocks if language == "python"]
+    return http, lines
+
+
+def build_wheel(tree: Path, folder: Path) -> Path:
+    """The wheel of a tree of sources."""
+    tools = str(RELEASE_TOOLS / "python")
+    command = [tools, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(folder), str(tree)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
 def _use(programs: Path, place: Path) -> None:
     """Serve, open the page, run the curl lines and the lines of Python of the README, and check the installation."""
     home = place / "home"
@@ -172,9 +189,7 @@ def _use(programs: Path, place: Path) -> None:
         "RECORDARI_HOME": str(home / "recordari"),
         "RECORDARI_PORT": str(PORT),
     }
-    blocks = BLOCK.findall((ROOT / "README.md").read_text("utf-8"))
-    (http,) = [code for language, code in blocks if language == "sh" and "curl" in code]
-    (lines,) = [code for language, code in blocks if language == "python"]
+    http, lines = readme_lines()
     with _serving(environment, place) as key:
         address = f"http://127.0.0.1:{PORT}"
         with urlopen(address, timeout=60) as page:

@@ -32,7 +32,7 @@ from recordari.memory.objects import Objects
 from recordari.memory.remember import OBJECT_BYTES
 from recordari.memory.tenant_view import TenantViews
 from recordari.privacy.sanitise import Clean, sanitise_items
-from recordari.sessions.messages import SUMMARISE_TOPIC
+from recordari.sessions.summaries import SUMMARISE_TOPIC
 from recordari.tenants.tenants import require_admin
 from recordari.transfer import storage
 from recordari.transfer.export import FORMAT, VERSION

@@ -74,6 +74,8 @@ class Question:
     tokens: Tokens | None
     calibration: tuple[float, float] | None
     """Mean and deviation of the similarity of unrelated texts for the model in use."""
+    asker: frozenset[str] = frozenset()
+    """Terms that name the user: people say "I" of themselves, so their own words match them."""
 
     @property
     def asks_for_now(self) -> float:
@@ -196,7 +198,8 @@ def _words(question: Question, columns: Columns, collection: Collection, weights
     for term in dict.fromkeys(question.terms):
         rarity = _weighed_rarity(term, collection, weights)
         key = ("words", term, mean, weights.previous_words, weights.date_words)
-        scores += rarity * columns.cached(key, partial(_saturated, term, columns, mean, weights))
+        matched = columns.cached(key, partial(_saturated, term, columns, mean, weights))
+        scores += rarity * (np.maximum(matched, columns.is_users) if term in question.asker else matched)
         bound += (weights.saturation + 1) * rarity
     return scores / max(bound, 1e-9)
 
@@ -228,7 +231,7 @@ def _late_interaction(question: Question, columns: Columns, collection: Collecti
     norms = tokens.norms[tokens.ids].tolist()
     for word, norm, best in zip(tokens.words, norms, columns.best_matches(tokens, weights.previous_late), strict=True):
         weight = _weighed_rarity(word, collection, weights) * norm
-        scores += weight * best
+        scores += weight * (np.maximum(best, columns.is_users) if word in question.asker else best)
         bound += weight
     return scores / max(bound, 1e-9)
 
