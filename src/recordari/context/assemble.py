@@ -25,6 +25,7 @@ from recordari.context.rules.context import (
 )
 from recordari.context.rules.context import plan as plan_context
 from recordari.context.rules.profiles import profile_without
+from recordari.context.rules.questions import answer_without
 from recordari.context.rules.rendering import ChatMessage, Composed, ContextSection, Section, compose
 from recordari.context.sources import Base, BaseReader, Fetched, item_of
 from recordari.core.checks import check_times, checked_content
@@ -194,7 +195,7 @@ class _Assembly:
         items: Mapping[SectionName, Sequence[ContextItem]],
         hint: str | None,
     ) -> Composed:
-        """Compose the context; what another section shows then leaves the profile, so that nothing is shown twice."""
+        """Compose the context; what another section shows leaves the answers and the profile: nothing is shown twice."""
         for _ in range(MOST_COMPOSED):
             composed = compose(
                 shares,
@@ -207,13 +208,20 @@ class _Assembly:
                 use_all=plan.budget < plan.profile.budget,
             )
             shown = [kept.content for section in composed.sections if section.name in _FACTS for kept in section.items]
-            profiles = [
-                replace(item, content=profile_without(item.content, shown))
-                for item in items.get(SectionName.PROFILE, ())
+            told = {name: items[name] for name in (SectionName.ANSWERS, SectionName.PROFILE) if name in items}
+            answers = [
+                replace(item, content=answer_without(item.content, shown)) for item in told.get(SectionName.ANSWERS, ())
             ]
-            if profiles == items.get(SectionName.PROFILE, []):
+            lines = [line for item in answers for line in item.content.splitlines()[1:]]
+            profiles = [
+                replace(item, content=profile_without(item.content, [*shown, *lines]))
+                for item in told.get(SectionName.PROFILE, ())
+            ]
+            left = {SectionName.ANSWERS: answers, SectionName.PROFILE: profiles}
+            rest = {name: [item for item in left[name] if item.content] for name in told}
+            if all(rest[name] == list(told[name]) for name in told):
                 break
-            items = {**items, SectionName.PROFILE: [item for item in profiles if item.content]}
+            items = {**items, **rest}
         return composed
 
     def _mark(self, step: str, started: float) -> None:

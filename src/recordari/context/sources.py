@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 from recordari.context import storage
 from recordari.context.profiles import NOTHING_KNOWN
 from recordari.context.profiles import profile as read_profile
+from recordari.context.question_storage import ShownAnswer, ask_answers
+from recordari.context.questions import answers_for_context
 from recordari.context.rules.context import ContextItem, Plan, SectionName
 from recordari.context.storage import ProfileOwner, ProfileRow
 from recordari.core.checks import END
@@ -105,6 +107,7 @@ class BaseReader:
         self.activity: BatchedQuery[list[Item]] | None = None
         self.shared: BatchedQuery[list[Item]] | None = None
         self.profiles: list[tuple[ProfileOwner, BatchedQuery[tuple[ProfileRow | None, bool]]]] = []
+        self.answers: BatchedQuery[list[ShownAnswer]] | None = None
         self.earlier: BatchedQuery[list[Session]] | None = None
         self.said_earlier: list[tuple[Session, BatchedQuery[list[Message]]]] = []
         self.current: SessionWithModel | None = None
@@ -149,6 +152,8 @@ class BaseReader:
             self.activity = self._ask_activity()
         if SectionName.SHARED in shares and not self._waits_for_epoch:
             self.shared = self._ask_shared(END)
+        if SectionName.ANSWERS in shares and identity.user_id is not None:
+            self.answers = self._ask(ask_answers(identity.user_id, identity.agent_id))
         if SectionName.PROFILE in shares:
             owners = [ProfileOwner(user_id=identity.user_id)] if identity.user_id is not None else []
             owners += [ProfileOwner(agent_id=identity.agent_id)] if identity.agent_id is not None else []
@@ -217,6 +222,10 @@ class BaseReader:
             self._add(SectionName.DAILY_LOG, [item_of(item) for item in self.activity.answer])
         if SectionName.PROFILE in self.plan.shares:
             self._add(SectionName.PROFILE, await self._profile_items())
+        if SectionName.ANSWERS in self.plan.shares:
+            asked = self.answers.answer if self.answers is not None else []
+            found = await answers_for_context(self.resources, self.identity, asked) if asked else []
+            self._add(SectionName.ANSWERS, [_answer_item(answer) for answer in found])
         return Base(
             sections=self.sections,
             hint=HINT if window is not None and window.state.compressed else None,
@@ -319,6 +328,12 @@ class BaseReader:
             if profile.content.strip():
                 items.append(replace(item, who=name, when=profile.made_at))
         return items
+
+
+def _answer_item(answer: ShownAnswer) -> ContextItem:
+    """The question, and the sentences that answer it, one in each line."""
+    content = f"{answer.question}\n{answer.content}"
+    return ContextItem(content, "standing_answer", Trust.AGENT, f"question:{answer.name}", when=answer.made_at)
 
 
 def _map_item(entries: Sequence[MapEntry]) -> ContextItem:

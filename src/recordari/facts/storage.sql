@@ -142,6 +142,8 @@ WHERE tenant_id = %(tenant_id)s AND item_id < %(before)s AND deleted_at IS NULL 
     AND (%(category)s::text IS NULL OR category = %(category)s)
     AND (%(subject)s::text IS NULL OR subject = %(subject)s)
     AND (%(trust)s::text IS NULL OR trust = %(trust)s)
+    AND (%(tier)s::text IS NULL OR tier = %(tier)s)
+    AND (%(of_session)s::text IS NULL OR session_id = %(of_session)s)
     AND (%(state)s = 'any' OR (%(state)s = 'live' AND NOT %(is_past)s AND live)
         OR (%(is_past)s AND valid_at <= %(as_of)s AND created_at <= %(known_at)s
             AND (invalid_at IS NULL OR invalid_at > %(as_of)s OR retired_at > %(known_at)s)) OR (%(state)s = 'superseded' AND superseded_by IS NOT NULL)

@@ -10,6 +10,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from recordari.core.identity import Identity
+from recordari.core.items import Kind, Tier, layer
 from recordari.db.database import Database, Transaction
 from recordari.db.pipeline import Part
 from recordari.db.queries import Queries, columns_of
@@ -66,6 +67,10 @@ class ItemCount:
     number: int
     bytes: int
     pinned: int
+
+    @property
+    def layer(self) -> str:
+        return layer(Kind(self.kind), Tier(self.tier))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -137,11 +137,11 @@ class _Recall:
         check_request(identity, request)
 
     async def answer(self) -> RecallAnswer:
-        terms = text.terms(self.request.query, "english")
+        terms = text.search_terms(self.request.query, "english")
         view = await self.resources.get(TenantViews).get(self.resources.database, self.identity)
         self._choose_places(view)
         if view.language != "english":
-            terms = text.terms(self.request.query, view.language)
+            terms = text.search_terms(self.request.query, view.language)
         # The model takes longest: meanwhile everything happens that needs no vector.
         embedding = asyncio.create_task(self._embedded(view))
         try:
