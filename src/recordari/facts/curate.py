@@ -260,9 +260,9 @@ async def _contradicting(tx: Transaction, item: Item, successor_id: UUID | None)
     model_id = (await vector_storage.find_models(tx)).active
     older = Statement.of(item)
     near = await storage.near_facts(
-        tx, item.item_id, model_id=model_id, distance=near_distance(model_id), most=CANDIDATES
+        tx, [item.item_id], model_id=model_id, distance=near_distance(model_id), most=CANDIDATES
     )
-    for newer in map(Statement.of, near):
+    for newer in map(Statement.of, near[item.item_id]):
         if is_newer(newer, older) and ruling(newer, older).verdict is Verdict.SUPERSEDE:
             return newer.item_id
     return None

@@ -312,6 +312,21 @@ def pull(names: ModelNames = None) -> Answer:
 
 
 @models_commands.command()
+def mirror(
+    folder: Annotated[Path, typer.Argument(help="Folder to fill; serve it as files, or copy it.", file_okay=False)],
+    names: ModelNames = None,
+) -> Answer:
+    """Fill a folder that other machines take models from (RECORDARI_MODEL_MIRROR), for closed networks."""
+    settings = read_settings()
+    places = {}
+    for name in names or model_files.needed_models(settings):
+        with _progress_bar(name) as progress:
+            places[name] = asyncio.run(model_files.mirror_model(settings, name, folder, progress=progress))
+    lines = [f"{name}: {place}" for name, place in places.items()]
+    return Answer(places, *lines, f"set RECORDARI_MODEL_MIRROR to {folder}, or to the address that serves it")
+
+
+@models_commands.command()
 def verify(names: ModelNames = None) -> Answer:
     """Compare every file of a model with its SHA-256; exit code 1 when one is missing or changed."""
     settings = read_settings()

@@ -127,3 +127,21 @@ def parts_of_answer(answer: NewAnswer, *, now: datetime) -> list[Part]:
 
 async def delete_expired(tx: Transaction, *, now: datetime) -> int:
     return await tx.run(queries.delete_expired, now=now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerState:
+    version_number: int
+    version: str
+    encoding: str
+    clock: datetime
+    extensions: dict[str, str]
+    text_leakproof: bool
+    bytes: int
+
+
+async def describe_server(database: Database) -> ServerState:
+    async with database.queue() as rows:
+        state = await rows.maybe(queries.describe_server, ServerState)
+    assert state is not None
+    return state
