@@ -75,7 +75,7 @@ WITHOUT_ROWS = {
     "sessions.storage.list_spans",
     "tenants.storage.has_language",
 }
-"""Their answer is no row of a tenant (but a catalogue entry, the id asked for, or an empty list for each question), so that it may be the same for two."""
+"""Their answer is no row of a tenant, so that it may be the same for two: a catalogue entry, the id asked for, empty lists."""
 
 BUILTINS: dict[Any, type] = {"bytes": bytes, "int": int}
 

@@ -11,6 +11,7 @@ from tests.working import settled
 
 from recordari.app import Memory
 from recordari.core.identity import Identity
+from recordari.errors import Conflict
 from recordari.memory.rules import LONG_TEXT, LONGEST_PASSAGE, passages_of
 
 WORDS = "ledger invoice column total region quarter margin vendor freight pallet tariff customs harbour crate".split()
@@ -85,6 +86,10 @@ async def test_a_text_with_another_version_has_its_new_passages_only(chat: Memor
     assert again.item_id == first.item_id
     await settled(chat)
     assert passages_in(chat, first.item_id) == 0
+    await chat.hold(first.item_id, "an-audit")
+    with pytest.raises(Conflict, match="release the hold first"):
+        await chat.put_entry(["plans"], "move", {"text": "Nothing of it is found."}, index=False)
+    assert (await chat.get_entry(["plans"], "move")).value == {"text": "The plan is short now."}
 
 
 def test_a_long_text_is_cut_between_sentences_and_nothing_is_lost() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -69,14 +70,22 @@ async def refresh_entries(tx: Transaction, entry_ids: Sequence[UUID], *, now: da
 
 async def delete_entries(tx: Transaction, entry_ids: Sequence[UUID]) -> None:
     """Delete entries with their items; `Conflict` while an action holds one."""
-    try:
+    with _unless_held():
         await tx.run(queries.delete_entries, entry_ids=list(entry_ids))
-    except psycopg.errors.ForeignKeyViolation:
-        raise Conflict("an action rests on this memory; release the hold first") from None
 
 
 async def delete_item(tx: Transaction, item_id: UUID) -> None:
-    await tx.run(queries.delete_item, item_id=item_id)
+    """Delete the item of an entry; `Conflict` while an action holds it."""
+    with _unless_held():
+        await tx.run(queries.delete_item, item_id=item_id)
+
+
+@contextmanager
+def _unless_held() -> Iterator[None]:
+    try:
+        yield
+    except psycopg.errors.ForeignKeyViolation:
+        raise Conflict("an action rests on this memory; release the hold first") from None
 
 
 async def expired_entries(tx: Transaction, *, now: datetime, limit: int) -> list[UUID]:

@@ -29,8 +29,8 @@ SELECT CASE WHEN EXISTS (SELECT FROM entered)
 -- Nothing of the transaction is done if one of the messages is known. A statement after the lock: it sees what was written before.
 SELECT CASE WHEN EXISTS (
     SELECT FROM unnest(%(source_refs)s::text[]) AS g (source_ref) CROSS JOIN LATERAL (
-        SELECT FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.owned_by = ANY(%(owners)s) AND i.kind = 'chat_message'
-            AND i.source_ref = g.source_ref OFFSET 0) known)
+        SELECT FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.owned_by = ANY(%(owners)s)
+            AND i.kind IN ('chat_message', 'tool_output') AND i.source_ref = g.source_ref OFFSET 0) known)
     THEN refuse('a message is known') ELSE true END
 
 -- name: save_added
