@@ -11,23 +11,21 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gzip
-import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-import recall as bench
+from recall import haystacks
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core import text
-from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.core.items import Kind
+from recordari.evaluation.retrieval import at_moment, open_haystack
+from recordari.evaluation.rules.formats import GoldQuestion, Haystack
 from recordari.kit.resources import Resources
 from recordari.wiring import open_resources
 
@@ -36,29 +34,18 @@ from recordari.wiring import open_resources
 class Gold:
     """A question, and the words of its answer; None where it cannot be answered."""
 
-    store: str
-    text: str
+    store: Haystack
+    question: GoldQuestion
     words: frozenset[str] | None
-    asked_at: datetime | None = None
 
 
-def locomo(data: Path) -> Iterator[Gold]:
-    for number, sample in enumerate(json.loads((data / "locomo" / "locomo10.json").read_text())):
-        for asked in sample["qa"]:
-            words = frozenset(text.terms(str(asked["answer"]))) if asked["category"] != 5 else None
+def golds(name: str, data: Path) -> Iterator[Gold]:
+    """The questions whose answer has words, and those that have no answer."""
+    for store in haystacks(name, data):
+        for question in store.questions:
+            words = frozenset(text.terms(question.answer or "")) if question.is_answerable else None
             if words is None or words:
-                yield Gold(f"locomo-{number}", asked["question"], words)
-
-
-def longmemeval(data: Path) -> Iterator[Gold]:
-    with gzip.open(data / "longmemeval" / "longmemeval_s_dev60.json.gz") as file:
-        samples = json.load(file)
-    for sample in samples:
-        is_known = not sample["question_id"].endswith("_abs")
-        words = frozenset(text.terms(str(sample["answer"]))) if is_known else None
-        yield Gold(
-            f"longmemeval-{sample['question_id']}", sample["question"], words, bench._moment(sample["question_date"])
-        )
+                yield Gold(store, question, words)
 
 
 async def measure(resources: Resources, questions: list[Gold]) -> list[str]:
@@ -66,14 +53,14 @@ async def measure(resources: Resources, questions: list[Gold]) -> list[str]:
     shares: list[tuple[float, float]] = []
     silent = {True: [0, 0], False: [0, 0]}
     for gold in questions:
-        at = bench._at(resources, gold.asked_at) if gold.asked_at else resources
-        memory = Memory(at, Identity(tenant_id=tenant_id_of(gold.store), role=Role.ADMIN)).acting_as(user="person")
-        answer = await memory.ask(gold.text, source_kinds=[Kind.CHAT_MESSAGE])
+        at = at_moment(resources, gold.question.asked_at)
+        memory = Memory(at, (await open_haystack(resources, gold.store)).identity)
+        answer = await memory.ask(gold.question.text, source_kinds=[Kind.CHAT_MESSAGE])
         counts = silent[gold.words is not None]
         counts[0] += answer.answer is None
         counts[1] += 1
         if gold.words is not None:
-            first = await memory.recall(gold.text, top_k=1, source_kinds=[Kind.CHAT_MESSAGE])
+            first = await memory.recall(gold.question.text, top_k=1, source_kinds=[Kind.CHAT_MESSAGE])
             said = (answer.answer or "", first.items[0].content if first.items else "")
             shares.append((_share(gold.words, said[0]), _share(gold.words, said[1])))
     count = max(len(shares), 1)
@@ -94,8 +81,8 @@ async def run(arguments: argparse.Namespace) -> None:
         drawn.add_column(column, justify="right" if column else "left")
     settings = Settings(home=arguments.home, embedding_profile=arguments.profile)
     async with open_resources(settings) as resources:
-        for name, load in (("longmemeval", longmemeval), ("locomo", locomo)):
-            questions = list(load(arguments.data))
+        for name in ("longmemeval", "locomo"):
+            questions = list(golds(name, arguments.data))
             chosen = random.Random(3).sample(questions, min(arguments.questions, len(questions)))
             drawn.add_row(name, *await measure(resources, chosen))
     Console(width=140).print(drawn)

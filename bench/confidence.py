@@ -13,25 +13,25 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gzip
 import json
 import pickle
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-import recall as bench
+from recall import haystacks
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.core.items import Kind, NewItem
+from recordari.evaluation.retrieval import References, at_moment, open_haystack
+from recordari.evaluation.rules.formats import GoldQuestion, Haystack
+from recordari.evaluation.rules.measures import Floats, auc
 from recordari.kit.resources import Resources
 from recordari.recall import recall as product
 from recordari.recall.rules.confidence import COEFFICIENTS, INTERCEPT, Signs, signs_of
@@ -40,7 +40,6 @@ from recordari.runner import background_worker
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
 
-Floats = NDArray[np.float64]
 NAMES = [column.name for column in fields(Signs)]
 FIRST = 5
 RIDGE = 1.0  # as if the signs had been seen to say nothing in so many answers
@@ -58,6 +57,7 @@ class Answered:
     """Whether what answers it was taken away."""
 
 
+_references = References()
 _seen: list[tuple[Question, Sequence[Ranked]]] = []
 
 
@@ -68,9 +68,9 @@ def _watched(question: Question, ordered: Sequence[Ranked], *, found_by: Sequenc
 
 async def collect(resources: Resources, data: Path, most: int) -> dict[str, list[Answered]]:
     vars(product)["signs_of"] = _watched
-    sets = {"small memories": await _small(resources, data)}
+    sets = await _small(resources, data)
     for name in ("locomo", "longmemeval", "lifebench"):
-        asked = [(store, one) for store in getattr(bench, name)(data) for one in store.questions]
+        asked = [(store, one) for store in haystacks(name, data) for one in store.with_evidence]
         chosen = random.Random(11).sample(asked, min(most, len(asked)))
         chosen += _unanswerable(name, data, most // 4)
         sets[name] = [answer for store, one in chosen for answer in await _ask(resources, store, one)]
@@ -78,19 +78,18 @@ async def collect(resources: Resources, data: Path, most: int) -> dict[str, list
     return sets
 
 
-async def _ask(resources: Resources, store: bench.Store, asked: bench.Asked) -> list[Answered]:
-    memory = await bench.open_store(resources, store)
-    at = bench._at(resources, asked.asked_at) if asked.asked_at else resources
-    bound = Memory(at, memory.identity)
+async def _ask(resources: Resources, store: Haystack, asked: GoldQuestion) -> list[Answered]:
+    memory = await open_haystack(resources, store)
+    bound = Memory(at_moment(resources, asked.asked_at), memory.identity)
     await bound.recall(asked.text, top_k=FIRST, source_kinds=[Kind.CHAT_MESSAGE], explain=True)
-    return await _answers(bound, frozenset() if asked.category == "adversarial" else asked.evidence)
+    return await _answers(bound, asked.evidence if asked.is_answerable else frozenset())
 
 
 async def _answers(memory: Memory, evidence: frozenset[str]) -> list[Answered]:
     """The last answer, and the same without what answers it."""
     question, ordered = _seen.pop()
     _seen.clear()
-    refs = await bench._refs(memory, [str(item.candidate.item_id) for item in ordered])
+    refs = await _references.of(memory, [str(item.candidate.item_id) for item in ordered])
     answers = [Answered(_signs(question, ordered), bool(evidence & set(refs[:FIRST])), bool(evidence))]
     if evidence:
         rest = [item for item, ref in zip(ordered, refs, strict=True) if ref not in evidence]
@@ -103,28 +102,16 @@ def _signs(question: Question, ordered: Sequence[Ranked]) -> tuple[float, ...]:
     return tuple(getattr(signs, name) if signs is not None else 0.0 for name in NAMES)
 
 
-def _unanswerable(name: str, data: Path, most: int) -> list[tuple[bench.Store, bench.Asked]]:
+def _unanswerable(name: str, data: Path, most: int) -> list[tuple[Haystack, GoldQuestion]]:
     """Questions without evidence, which the measure of recall leaves out."""
-    found = []
-    if name == "lifebench":
-        with gzip.open(data / "lifebench" / "lifebench_en_dev3.json.gz") as file:
-            people = json.load(file)
-        for person in people:
-            store = bench.Store(f"lifebench-{person['user']}", (), ())
-            found += [
-                (
-                    store,
-                    bench.Asked(one["question"], "adversarial", frozenset(), datetime.fromisoformat(one["asked_at"])),
-                )
-                for one in person["questions"]
-                if "nanswerable" in one["type"]
-            ]
+    found = [(store, one) for store in haystacks(name, data) for one in store.questions if not one.is_answerable]
+    found = [(store, one) for store, one in found if not one.evidence]
     return random.Random(5).sample(found, min(most, len(found)))
 
 
-async def _small(resources: Resources, data: Path) -> list[Answered]:
-    """Memories of about ten facts, with questions beside what they know."""
-    answers = []
+async def _small(resources: Resources, data: Path) -> dict[str, list[Answered]]:
+    """Memories of about ten facts and of one to three of them, with questions beside what they know."""
+    answers, few, draw = [], [], random.Random(3)
     async with background_worker(resources):
         for line in (data / "truth" / "abstain.jsonl").read_text().splitlines():
             case = json.loads(line)
@@ -139,7 +126,24 @@ async def _small(resources: Resources, data: Path) -> list[Answered]:
             await memory.remember_many(facts)
             while (await memory.recall(case["question"], top_k=FIRST, explain=True)).degraded:
                 await asyncio.sleep(0.2)
-            answers += await _answers(memory, frozenset(f"{case['memory']}#{number}" for number in case["evidence"]))
+            evidence = frozenset(f"{case['memory']}#{number}" for number in case["evidence"])
+            few += await _of_few(memory, evidence, draw)
+            answers += await _answers(memory, evidence)
+    return {"small memories": answers, "one to three facts": few}
+
+
+async def _of_few(memory: Memory, evidence: frozenset[str], draw: random.Random) -> list[Answered]:
+    """The last answer, as if memory had only one, two or three of the facts: with and without what answers."""
+    question, ordered = _seen[-1]
+    refs = await _references.of(memory, [str(item.candidate.item_id) for item in ordered])
+    right = [item for item, ref in zip(ordered, refs, strict=True) if ref in evidence][:1]
+    rest = [item for item, ref in zip(ordered, refs, strict=True) if ref not in evidence]
+    answers = []
+    for number in (1, 2, 3):
+        for known in (right, []) if right else ([],):
+            chosen = [*known, *draw.sample(rest, number - len(known))]
+            chosen.sort(key=lambda item: -item.score)
+            answers.append(Answered(_signs(question, chosen), bool(known), bool(known), not known))
     return answers
 
 
@@ -168,14 +172,6 @@ def fit_sets(sets: Mapping[str, Sequence[Answered]]) -> Floats:
 def predicted(answers: Sequence[Answered], coefficients: Floats) -> Floats:
     x = np.array([(1.0, *one.signs) for one in answers])
     return np.asarray(1 / (1 + np.exp(-x @ coefficients)))
-
-
-def auc(scores: Floats, labels: Sequence[bool]) -> float:
-    """The probability that a right one scores above a wrong one."""
-    right, wrong = scores[np.array(labels)], scores[~np.array(labels)]
-    if not len(right) or not len(wrong):
-        return float("nan")
-    return float(np.mean((right[:, None] > wrong[None]) + 0.5 * (right[:, None] == wrong[None])))
 
 
 def compare(sets: Mapping[str, Sequence[Answered]], console: Console) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import svg
+from recordari.evaluation.rules import svg
 from recordari.lifetime.rules import ARCHIVE_BELOW, STRONGEST, WEAKEST, lifetime, retention
 
 WIDTH, HEIGHT = 760, 420

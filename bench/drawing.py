@@ -279,7 +279,8 @@ class Drawing:
         if "const" in schema:
             return schema["const"]
         given = self._names.a_value(self._draw, name) if name else None
-        if given is not None and _fits(given, schema):
+        is_private_shared = name == "scope" and given in SHARED_SCOPES and not self._is_shared
+        if given is not None and _fits(given, schema) and not is_private_shared:
             return given
         if "enum" in schema:
             return self._chosen(schema["enum"], name)

@@ -22,12 +22,13 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 from rich.table import Table
 
-from recall import Store, longmemeval
+from recall import haystacks
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, Scope, tenant_id_of
 from recordari.core.items import normalised
 from recordari.db import outbox
+from recordari.evaluation.rules.formats import Haystack
 from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC
 from recordari.runner import background_worker
@@ -38,7 +39,7 @@ ASKED = 300  # first characters of a message
 ANSWERS = 20
 
 
-async def keep(resources: Resources, store: Store) -> Memory:
+async def keep(resources: Resources, store: Haystack) -> Memory:
     """The memory of a store's user, with every turn in its session, embedded."""
     await tenants.ensure_tenant(resources, store.name)
     memory = Memory(resources, Identity(tenant_id=tenant_id_of(store.name), role=Role.ADMIN)).acting_as(user="person")
@@ -52,17 +53,13 @@ async def keep(resources: Resources, store: Store) -> Memory:
         await asyncio.sleep(0.2)
 
 
-async def measured(memory: Memory, store: Store, days: int, every: int) -> Sequence[str]:
+async def measured(memory: Memory, store: Haystack, days: int, every: int) -> Sequence[str]:
     """The row of a store: how much was archived, found and shown."""
     later = replace(memory.resources, clock=lambda: datetime.now(UTC) + timedelta(days=days))
     archived = (await Memory(later, replace(memory.identity, user_id=None)).decay()).archived
     new = Memory(later, memory.identity).acting_as(session="forty days later")
-    context = await new.get_context(store.questions[0].text) if store.questions else None
-    unasked = (
-        sum(len(section.items) for section in context.sections if section.name == "long_term")
-        if context is not None
-        else 0
-    )
+    context = await new.get_context(store.questions[0].text)
+    unasked = sum(len(section.items) for section in context.sections if section.name == "long_term")
     started, found, marked, missed = time.perf_counter(), 0, 0, []
     asked = store.turns[::every]
     for turn in asked:
@@ -95,7 +92,7 @@ async def run(arguments: argparse.Namespace) -> None:
         settings = Settings(home=Path(home), embedding_profile=arguments.profile)
         async with open_resources(settings) as resources, background_worker(resources):
             asked = found = 0
-            for number, store in enumerate(list(longmemeval(arguments.data))[: arguments.stores], start=1):
+            for number, store in enumerate(haystacks("longmemeval", arguments.data)[: arguments.stores], start=1):
                 memory = await keep(resources, store)
                 row = await measured(memory, store, arguments.days, arguments.every)
                 table.add_row(*row)

@@ -32,7 +32,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ import httpx2
 from drawing import (
     ALIASES,
     PLACES,
+    SHARED_SCOPES,
     STREAM,
     Drawing,
     Operation,
@@ -139,6 +140,7 @@ class Attack:
         self._owners: dict[str, Sender] = {}
         self._tenants: dict[str, str] = {}
         self._shared: dict[str, set[str]] = {}
+        self._common: set[str] = set()
         self._words = re.compile("|".join({one.word for one in senders} | {one.common_word for one in senders}))
         self._marks = re.compile(rf"(?:{'|'.join(one.mark for one in senders)})(?:-[a-z_]+-\d+)?")
         self.findings = Findings()
@@ -164,6 +166,8 @@ class Attack:
         headers = self._headers(sender, operation)
         drawing = Drawing(sender.draw, sender)
         request = drawing.request(operation, headers, is_shared=sender.user is None or sender.is_admin)
+        if not self._common.isdisjoint(UUIDS.findall(str(request))):  # what is written over a shared text is shared too
+            request = replace(request.replaced({sender.word: sender.common_word}), is_shared=True)
         foreign = {one for one in sender.foreign if one in str(request)}
         answer = await self.send(sender, request)
         if foreign and not answer.is_fault:
@@ -288,6 +292,8 @@ class Attack:
         if not answer.is_success:
             return
         for number, values in enumerate(_objects(answer.text)):
+            if values.get("scope") in SHARED_SCOPES or (request.is_shared and answer.status == 201):
+                self._common.update(UUIDS.findall(str(values.get("item_id") or values.get("id"))))
             shown = json.dumps([value for value in values.values() if not isinstance(value, (dict, list))])
             is_own = sender.user is not None and not sender.is_admin and not request.is_shared
             is_private = is_own and (sender.word in shown or (answer.status == 201 and number == 0))

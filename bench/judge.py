@@ -23,8 +23,9 @@ from uuid import UUID
 import numpy as np
 from rich.console import Console
 
-from recall import Store, locomo, longmemeval
+from recall import haystacks
 from recordari.core.items import Trust, normalised
+from recordari.evaluation.rules.formats import Haystack
 from recordari.facts.judge import CANDIDATES, MOST_RETIRED, near_distance
 from recordari.facts.rules.conflict import Statement, Verdict, is_newer, ruling
 from recordari.facts.rules.extraction import facts_in
@@ -34,7 +35,7 @@ UNRELATED = 100_000
 MOST_OF_ONE = 5_000  # pairs of one person
 
 
-def statements(store: Store) -> dict[str, list[Statement]]:
+def statements(store: Haystack) -> dict[str, list[Statement]]:
     """The facts of each person of a store, as the judge sees them."""
     found: dict[str, dict[str, Statement]] = {}
     for number, turn in enumerate(store.turns):
@@ -113,11 +114,11 @@ def main() -> None:
     parser.add_argument("--only", choices=["pairs", "replay"], help="only this measurement")
     arguments = parser.parse_args()
     console = Console(width=200)
-    for name, load in (("longmemeval", longmemeval), ("locomo", locomo)):
+    for name in ("longmemeval", "locomo"):
         if not (arguments.data / name).exists():
             console.print(f"{name}: not measured, {arguments.data / name} is not there")
             continue
-        people = [facts for store in load(arguments.data) for facts in statements(store).values() if facts]
+        people = [facts for store in haystacks(name, arguments.data) for facts in statements(store).values() if facts]
         if arguments.only != "pairs":
             ended = asyncio.run(replayed(people))
             console.print(

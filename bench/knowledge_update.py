@@ -25,12 +25,15 @@ from uuid import UUID
 from rich.console import Console
 from rich.table import Table
 
-from recall import Asked, Score, Store, _at, locomo, longmemeval
+from recall import haystacks
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.core.items import EXTRACT_TOPIC, JUDGE_TOPIC, Item, Kind
 from recordari.db import outbox
+from recordari.evaluation.retrieval import at_moment
+from recordari.evaluation.rules.formats import GoldQuestion, Haystack
+from recordari.evaluation.rules.measures import Score
 from recordari.facts.rules.conflict import Statement, Verdict, is_newer, ruling
 from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC
@@ -59,13 +62,13 @@ class Outcome:
     scores: dict[str, Score] = field(default_factory=lambda: defaultdict(Score))
 
 
-async def open_store(resources: Resources, store: Store) -> Memory:
+async def open_store(resources: Resources, store: Haystack) -> Memory:
     """The memory of a store's own tenant, which takes facts from what its user says."""
     await tenants.ensure_tenant(resources, store.name)
     return Memory(resources, Identity(tenant_id=tenant_id_of(store.name), role=Role.ADMIN)).acting_as(user="person")
 
 
-async def ingest(resources: Resources, stores: Sequence[Store], console: Console) -> None:
+async def ingest(resources: Resources, stores: Sequence[Haystack], console: Console) -> None:
     """Remember every turn, and wait until all is embedded, extracted and judged."""
     started = time.perf_counter()
     async with background_worker(resources):
@@ -106,16 +109,15 @@ class Turns:
 
 
 async def ask(
-    resources: Resources, stores: Sequence[Store], turns: Turns, kinds: tuple[Kind, ...], arms: frozenset[Arm]
+    resources: Resources, stores: Sequence[Haystack], turns: Turns, kinds: tuple[Kind, ...], arms: frozenset[Arm]
 ) -> Outcome:
     """Ask every question in one way."""
     outcome = Outcome()
     for store in stores:
         memory = await open_store(resources, store)
         said_at = {str(turn.source_ref): turn.event_time for turn in store.turns}
-        for asked in store.questions:
-            at = asked.asked_at
-            bound = Memory(_at(resources, at) if at else resources, memory.identity)
+        for asked in store.with_evidence:
+            bound = Memory(at_moment(resources, asked.asked_at), memory.identity)
             answer = await bound.recall(asked.text, top_k=20, source_kinds=kinds, explain=True, arms=arms)
             assert answer.trace is not None
             places = [await turns.of(bound, UUID(one["id"])) for one in answer.trace["items"]]
@@ -140,7 +142,7 @@ def credited(places: Sequence[tuple[str, ...]], evidence: frozenset[str]) -> lis
 
 
 def _compare(
-    outcome: Outcome, asked: Asked, places: Sequence[tuple[str, ...]], said_at: dict[str, datetime | None]
+    outcome: Outcome, asked: GoldQuestion, places: Sequence[tuple[str, ...]], said_at: dict[str, datetime | None]
 ) -> None:
     """Count whether what was said last stands above everything that was said before about the same."""
     moments = {ref: moment for ref in asked.evidence if (moment := said_at[ref]) is not None}
@@ -158,7 +160,7 @@ def _compare(
         outcome.lost.append(f"{asked.text} (newest {first + 1}, outdated {old + 1})")
 
 
-async def judge_pairs(resources: Resources, stores: Sequence[Store]) -> tuple[int, int, list[str]]:
+async def judge_pairs(resources: Resources, stores: Sequence[Haystack]) -> tuple[int, int, list[str]]:
     """Show the offline judge every pair of facts of each store: how many facts, how many pairs, what it would end."""
     pairs, number, ended = 0, 0, []
     for store in stores:
@@ -226,9 +228,8 @@ async def run(arguments: argparse.Namespace) -> None:
     if not (arguments.data / arguments.set).exists():
         console.print(f"not measured: {arguments.data / arguments.set} is not there")
         return
-    load = {"longmemeval": longmemeval, "locomo": locomo}[arguments.set]
-    stores = [store for store in load(arguments.data) if store.questions]
-    stores.sort(key=lambda store: store.questions[0].category != UPDATE)
+    stores = [store for store in haystacks(arguments.set, arguments.data) if store.with_evidence]
+    stores.sort(key=lambda store: store.with_evidence[0].category != UPDATE)
     stores = stores[: arguments.stores]
     turns = Turns()
     async with open_resources(Settings(home=arguments.home, embedding_profile=arguments.profile)) as resources:

@@ -42,9 +42,11 @@ from psycopg.conninfo import make_conninfo
 from rich.console import Console
 from rich.table import Table
 
-from recall import Asked, Score, Store, locomo
+from recall import haystacks
 from recordari.config import Settings
 from recordari.db.address import embedded_server
+from recordari.evaluation.rules.formats import GoldQuestion, Haystack
+from recordari.evaluation.rules.measures import Score
 from recordari.memory.rules import PREVIOUS_HEAD, embedded_text
 from recordari.wiring import make_embedders
 
@@ -176,7 +178,7 @@ def install(peer: Peer, console: Console) -> bool:
     return True
 
 
-def write_work(folder: Path, stores: Sequence[Store]) -> tuple[list[str], list[str]]:
+def write_work(folder: Path, stores: Sequence[Haystack]) -> tuple[list[str], list[str]]:
     """Write the turns and questions for the contestants; every passage and question that may be embedded."""
     conversations: list[dict[str, Any]] = []
     passages: list[str] = []
@@ -206,7 +208,7 @@ def write_work(folder: Path, stores: Sequence[Store]) -> tuple[list[str], list[s
                 }
             )
             before = turn
-        asked = [one.text for one in store.questions]
+        asked = [one.text for one in store.with_evidence]
         queries += asked
         conversations.append({"name": store.name, "turns": turns, "questions": asked})
     (folder / "conversations.json").write_text(json.dumps(conversations))
@@ -256,15 +258,15 @@ def turns_of(processes: Sequence[Process], number: int) -> list[Process]:
     return [*processes[shift:], *processes[:shift]]
 
 
-def ask_all(process: Process, stores: Sequence[Store]) -> None:
+def ask_all(process: Process, stores: Sequence[Haystack]) -> None:
     """Ask every question once: recall, and warm caches."""
-    asked: list[tuple[str, Asked]] = [(store.name, one) for store in stores for one in store.questions]
+    asked: list[tuple[str, GoldQuestion]] = [(store.name, one) for store in stores for one in store.with_evidence]
     answer = process.order("search", space="main", asked=[(name, one.text) for name, one in asked])
     for (_, one), found in zip(asked, answer["found"], strict=True):
         process.figures.score.add(found, one.evidence)
 
 
-def measure_round(processes: Sequence[Process], number: int, stores: Sequence[Store], questions: int) -> None:
+def measure_round(processes: Sequence[Process], number: int, stores: Sequence[Haystack], questions: int) -> None:
     """Ingest, add, search and serve once with every contestant."""
     space = f"round{number}"
     for process in turns_of(processes, number):
@@ -276,7 +278,7 @@ def measure_round(processes: Sequence[Process], number: int, stores: Sequence[St
         for process in turns_of(processes, start // CHUNK):
             more = {"conversation": len(stores) - 1, "start": start, "end": start + CHUNK}
             added[process.peer.name].append(process.order("add", space=space, **more))
-    every = [(store.name, one.text) for store in stores for one in store.questions]
+    every = [(store.name, one.text) for store in stores for one in store.with_evidence]
     asked = every[:: max(1, len(every) // questions)][:questions]
     searched: dict[str, list[float]] = {process.peer.name: [] for process in processes}
     for start in range(0, len(asked), CHUNK):
@@ -333,7 +335,7 @@ def run(arguments: argparse.Namespace) -> None:
     console = Console(width=130)
     chosen = [one for one in PEERS if not arguments.only or one.name in {"recordari", *arguments.only}]
     peers = [one for one in chosen if install(one, console)]
-    stores = list(locomo(arguments.data))[: arguments.conversations]
+    stores = haystacks("locomo", arguments.data)[: arguments.conversations]
     with ExitStack() as stack:
         folder = stack.enter_context(workshop(arguments.home))
         settings = Settings(home=folder, embedding_profile=arguments.profile)

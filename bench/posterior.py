@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import svg
+from recordari.evaluation.rules import svg
 from recordari.learning.rules.workflows import Posterior, thompson
 
 CHECKPOINTS = 50

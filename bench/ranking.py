@@ -24,11 +24,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-import recall as bench
+from recall import haystacks
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.core.items import Kind
+from recordari.evaluation.retrieval import at_moment, open_haystack
 from recordari.kit.resources import Resources
 from recordari.knowledge.rules.chunks import fused
 from recordari.recall import recall as product
@@ -156,11 +157,11 @@ async def collect(resources: Resources, data: Path, names: Sequence[str], most: 
                 evidence = frozenset(task["required_documents"])
                 sets[name].append(Case(text, name, await searches(memory), evidence))
             continue
-        stores = list(getattr(bench, name)(data))
-        asked = [(store, one) for store in stores for one in store.questions]
+        stores = haystacks(name, data)
+        asked = [(store, one) for store in stores for one in store.with_evidence]
         for store, one in random.Random(7).sample(asked, min(most, len(asked))):
-            memory = await bench.open_store(resources, store)
-            at = bench._at(resources, one.asked_at) if one.asked_at else resources
+            memory = await open_haystack(resources, store)
+            at = at_moment(resources, one.asked_at)
             seen.clear()
             await Memory(at, memory.identity).recall(one.text, top_k=20, source_kinds=[Kind.CHAT_MESSAGE])
             sets[name].append(Case(one.text, one.category, (await searches(memory))[:1], one.evidence))

@@ -15,11 +15,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from recall import Score, ingest, locomo, open_store, table
+from recall import haystacks, table
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.context.assemble import MORE_BY_STEPS
 from recordari.core.items import Kind
+from recordari.evaluation.retrieval import ingest, open_haystack
+from recordari.evaluation.rules.measures import Score
 from recordari.recall.request import RecalledItem
 from recordari.recall.rules.steps import is_multi_step, joined, next_questions
 from recordari.wiring import open_resources
@@ -35,14 +37,14 @@ async def asked(memory: Memory, question: str) -> tuple[RecalledItem, ...]:
 async def run(arguments: argparse.Namespace) -> None:
     """Ask every multi-step question once and in rounds."""
     console = Console(width=120)
-    stores = list(locomo(arguments.data))
+    stores = haystacks("locomo", arguments.data)
     scores: dict[str, Score] = {}
     counts: Counter[str] = Counter()
     async with open_resources(Settings(home=arguments.home, embedding_profile=arguments.profile)) as resources:
-        await ingest(resources, stores, console)
+        await ingest(resources, stores)
         for store in stores:
-            memory = await open_store(resources, store)
-            for question in store.questions:
+            memory = await open_haystack(resources, store)
+            for question in store.with_evidence:
                 if not is_multi_step(question.text):
                     continue
                 counts[question.category] += 1

@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from email.parser import BytesParser
 from pathlib import Path
 from urllib.error import URLError
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
+
+from packaging.requirements import Requirement
+
+from tools.release import build_wheel, readme_lines
 
 ROOT = Path(__file__).parents[1]
 WORK = ROOT / ".image"
@@ -27,6 +34,7 @@ START_SECONDS = 300.0
 BUILDAH = ["buildah", "--storage-driver", "vfs", "--root", str(WORK / "storage"), "--runroot", str(WORK / "run")]
 DATA = WORK / "data"
 USER = 10001
+REMEMBERED = "Ana prefers tea, and no sugar"
 
 
 def say(line: str) -> None:
@@ -55,23 +63,47 @@ def prepare(version: str) -> None:
     shutil.rmtree(wheels, ignore_errors=True)
     wheels.mkdir(parents=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet"]
-    chosen = ["--only-binary=:all:", "--python-version", version]  # whole, since some need other packages before 3.11.3
-    run([*pip, "download", *chosen, "--dest", wheels, f"{wheel}[image]"], quiet=True)
+    chosen = ["--only-binary=:all:", "--python-version", version, "--dest", wheels]
+    run([*pip, "download", *chosen, f"{wheel}[image]"], quiet=True)
+    if others := needed_there(version, wheels):
+        run([*pip, "download", *chosen, *others], quiet=True)
     program = shutil.which("recordari") or ROOT / ".venv" / "bin" / "recordari"
     run([program, "models", "pull"], quiet=True, RECORDARI_CACHE_DIR=str(CONTEXT), RECORDARI_EMBEDDING_PROFILE="best")
     say(f"{len(list(wheels.iterdir()))} wheels and the models in {CONTEXT.relative_to(ROOT)}")
 
 
+def needed_there(version: str, wheels: Path) -> list[str]:
+    """What these wheels need under that Python and not under this one: pip looks at this one alone."""
+    there = {"python_full_version": version, "python_version": ".".join(version.split(".")[:2]), "extra": ""}
+    found = set()
+    for wheel in wheels.glob("*.whl"):
+        with zipfile.ZipFile(wheel) as archive:
+            (name,) = [one for one in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", one)]
+            about = BytesParser().parsebytes(archive.read(name))
+        for written in about.get_all("Requires-Dist", ()):
+            need = Requirement(written)
+            if need.marker and need.marker.evaluate(there) and not need.marker.evaluate({"extra": ""}):
+                found.add(f"{need.name}{need.specifier}")
+    return sorted(found)
+
+
 def make_base() -> str:
     """A base image from Debian's packages, where no image can be pulled; returns the version of its Python."""
-    tree = WORK / "base"
-    if not (tree / "usr" / "bin" / "python3").exists():
+    tree, whole = WORK / "base", WORK / "base.whole"
+    if not whole.exists():
+        shutil.rmtree(tree, ignore_errors=True)
         packages = "python3,python3-venv,ca-certificates,tzdata"
         run(["debootstrap", "--variant=minbase", f"--include={packages}", SUITE, tree], quiet=True)
+        whole.touch()
     shutil.rmtree(tree / "var" / "cache" / "apt", ignore_errors=True)
+    # Only files of Debian: never devices, nor what a file system that is mounted there shows.
+    packed = WORK / "base.tar"
+    apart = [f"--exclude=./{place}/*" for place in ("dev", "proc", "sys")]
+    run(["tar", "--create", "--file", packed, "--one-file-system", *apart, "--directory", tree, "."])
     container = run([*BUILDAH, "from", "scratch"])
-    run([*BUILDAH, "add", "--quiet", container, tree, "/"])
+    run([*BUILDAH, "add", "--quiet", container, packed, "/"])
     run([*BUILDAH, "commit", "--quiet", "--rm", container, TRIED_BASE])
+    packed.unlink()
     return run(["chroot", tree, "/usr/bin/python3", "-c", "import platform; print(platform.python_version())"])
 
 
@@ -100,6 +132,10 @@ class Container:
 
     def run(self, *words: str) -> str:
         return run([*self._command, *words])
+
+    def python(self, code: str) -> str:
+        """What lines of Python print in the container."""
+        return run([*self._command[:-1], "python", "-c", code])
 
     @contextmanager
     def serving(self) -> Iterator[subprocess.Popen[bytes]]:
@@ -141,47 +177,99 @@ def await_ready(server: subprocess.Popen[bytes]) -> None:
             time.sleep(0.2)
 
 
-def ask(key: str, path: str, body: object) -> str:
-    headers = {"Authorization": f"Bearer {key}", "Recordari-User": "ana", "Content-Type": "application/json"}
-    request = Request(f"http://127.0.0.1:{PORT}{path}", json.dumps(body).encode(), headers)
-    with urlopen(request, timeout=60) as answer:  # noqa: S310 - our own server
-        return str(answer.read().decode())
+def follow_readme(container: Container, key: str) -> None:
+    """The curl lines from outside, and the lines of Python inside."""
+    http, lines = readme_lines()
+    code = http.replace("rcd_…", key).replace("http://127.0.0.1:8765", f"http://127.0.0.1:{PORT}")
+    said = run(["bash", "-euo", "pipefail", "-c", code]) + container.python(lines)
+    if said.count(REMEMBERED) < 2:
+        sys.exit(f"the README's lines do not print what they remembered:\n{said}")
+
+
+def recalls(container: Container) -> bool:
+    return REMEMBERED in container.run("recall", "What does Ana like to drink?", "--user", "ana")
 
 
 def use() -> None:
-    """Run both images on one data folder: remember, kill, start again, recall, check, and look for stray writes."""
+    """Run both images on one data folder: upgrade, follow the README, kill, start again, recall, look for stray writes."""
     shutil.rmtree(DATA, ignore_errors=True)
     DATA.mkdir()
     os.chown(DATA, USER, USER)
     local = {"RECORDARI_HOST": "127.0.0.1", "RECORDARI_PORT": str(PORT)}
+    use_image_before(local)
     whole = Container("recordari:all-in-one", **local)
     root = Path(run([*BUILDAH, "mount", whole.name]))
     before = listed(root)
     with whole.serving() as server:
         key = json.loads(whole.run("key", "create", "first", "--role", "admin", "--json"))["key"]
-        ask(key, "/v1/remember_fact", {"content": "Ana prefers tea, and no sugar"})
+        follow_readme(whole, key)
         os.kill(server_process(server.pid), signal.SIGKILL)
         server.wait()
     with whole.serving():
-        if "prefers tea" not in ask(key, "/v1/recall", {"query": "What does Ana like to drink?"}):
+        if not recalls(whole):
             sys.exit("what was remembered before the kill is gone")
         whole.run("self-check")
-        say("recordari:all-in-one remembers over a kill, and its self-check passes without root")
-        use_own_database(key, local)
+        say("recordari:all-in-one follows the README, remembers over a kill, and passes its self-check without root")
+        use_own_database(local)
     if stray := sorted(listed(root) - before):
         sys.exit(f"it wrote outside /var/lib/recordari and /tmp: {stray[:10]}")
     whole.remove()
     say("both ended by SIGTERM, and wrote nowhere but to the volume and /tmp")
 
 
-def use_own_database(key: str, local: dict[str, str]) -> None:
+def use_image_before(local: Mapping[str, str]) -> None:
+    """An image of the sources before the newest migration remembers; the new image must find it after its upgrade."""
+    log = ["git", "-C", ROOT, "log", "-1", "--diff-filter=A", "--format=%H", "--", "src/recordari/db/migrations/*.sql"]
+    newest = run(log)
+    if not newest:
+        say("no image before: this is no clone with its history")
+        return
+    tree, wheels = WORK / "before", WORK / "before-wheel"
+    for folder in (tree, wheels):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+    packed = WORK / "before.tar"
+    run(["git", "-C", ROOT, "archive", "--output", packed, f"{newest}^"])
+    run(["tar", "--extract", "--file", packed, "--directory", tree])
+    wheel = build_wheel(tree, wheels)
+    made = run([*BUILDAH, "from", "--pull-never", "recordari:all-in-one"])
+    run([*BUILDAH, "copy", "--quiet", made, wheel, f"/opt/{wheel.name}"])
+    pip = [
+        "/opt/recordari/bin/python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--force-reinstall",
+    ]
+    as_root = ["--isolation", "chroot", "--user", "0:0"]
+    run([*BUILDAH, "run", *as_root, made, "--", *pip, f"/opt/{wheel.name}"], quiet=True)
+    run([*BUILDAH, "commit", "--quiet", "--rm", made, "recordari:before"])
+    old = Container("recordari:before", **local)
+    with old.serving():
+        old.run("remember", REMEMBERED, "--user", "ana")
+    old.remove()
+    new = Container("recordari:all-in-one", **local)
+    with new.serving():
+        if not recalls(new):
+            sys.exit("what the image before remembered is gone after the upgrade")
+        new.run("self-check")
+    new.remove()
+    say(
+        f"recordari:all-in-one upgrades the data of {newest[:9]}^, finds what that remembered, and passes its self-check"
+    )
+
+
+def use_own_database(local: Mapping[str, str]) -> None:
     """The image without a database, on the one that runs: a second server and a worker."""
     socket = "host=/var/lib/recordari/data/postgres.run&port=5432"
     other = {**local, "RECORDARI_PORT": "0", "RECORDARI_DATABASE_URL": f"postgresql://recordari@/recordari?{socket}"}
     slim = Container("recordari", **other)
     if "embedded" in slim.run("db", "status"):
         sys.exit("the image `recordari` does not use the database that it was given")
-    if "prefers tea" not in slim.run("recall", "What does Ana like to drink?", "--user", "ana"):
+    if not recalls(slim):
         sys.exit("the image `recordari` does not find what was remembered")
     slim.remove()
     say("recordari finds it on the same database")
@@ -193,6 +281,14 @@ def listed(root: Path) -> set[str]:
     return {
         line for line in found if not line.startswith(("var/lib/recordari/", "tmp/", "run/", "etc/host", "etc/resolv"))
     }
+
+
+def clean() -> None:
+    """Remove the images, the containers, and the folder that they were made in."""
+    if WORK.exists():
+        run([*BUILDAH, "rm", "--all"])
+        run([*BUILDAH, "rmi", "--all", "--force"], quiet=True)
+        shutil.rmtree(WORK)
 
 
 def check_manifests() -> None:
@@ -212,7 +308,9 @@ if __name__ == "__main__":
             prepare(make_base())
             build(TRIED_BASE)
             use()
+        case ["clean"]:
+            clean()
         case ["manifests"]:
             check_manifests()
         case _:
-            sys.exit("usage: python -m tools.image build [BASE] | try | manifests")
+            sys.exit("usage: python -m tools.image build [BASE] | try | clean | manifests")

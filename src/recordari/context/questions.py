@@ -234,7 +234,7 @@ async def _version(resources: Resources, asking: Identity) -> int:
 async def _evidence(resources: Resources, asking: Identity, question: str) -> list[Evidence]:
     """What the user's memory has about the question: facts and learnt preferences, and messages of all sessions."""
     async with resources.database.transaction(asking) as tx:
-        facts = await list_facts(tx, ProfileOwner(user_id=asking.user_id), limit=MOST_FACTS)
+        (facts,) = await list_facts(tx, [ProfileOwner(user_id=asking.user_id)], limit=MOST_FACTS)
     tastes = {fact.item_id for fact in facts if fact.category == Category.PREFERENCE or fact.kind is Kind.PROCEDURE}
     found: list[Evidence] = []
     for kinds in (FACTS, (Kind.CHAT_MESSAGE,)):

@@ -397,8 +397,11 @@ class Telemetry:
         """Show the figures by state of `source` (which may be async) as a gauge when metrics are read."""
         self._sources[name] = (description, source)
 
-    async def render(self) -> bytes:
-        """All metrics as text. Counters and times are those of all processes of this server, gauges of this one."""
+    async def render(self, *, by_tenant: bool = True) -> bytes:
+        """All metrics as text. Counters and times are those of all processes of this server, gauges of this one.
+
+        Those that name a tenant are left out if `by_tenant` is false.
+        """
         from prometheus_client import CollectorRegistry, generate_latest
         from prometheus_client.multiprocess import MultiProcessCollector
 
@@ -406,9 +409,12 @@ class Telemetry:
         if METRICS_FOLDER in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        gauges = CollectorRegistry()
-        gauges.register(_Gauges([await self._gauge(name) for name in self._sources]))
-        return generate_latest(registry) + generate_latest(gauges)
+        families = list(registry.collect())
+        if not by_tenant:
+            families = [one for one in families if not any("tenant" in sample.labels for sample in one.samples)]
+        read = CollectorRegistry()
+        read.register(_Read([*families, *[await self._gauge(name) for name in self._sources]]))
+        return generate_latest(read)
 
     async def _gauge(self, name: str) -> Metric:
         from prometheus_client.core import GaugeMetricFamily
@@ -428,14 +434,14 @@ class Telemetry:
         return gauge
 
 
-class _Gauges:
-    """Gauges that were read just now."""
+class _Read:
+    """Metrics that were read just now."""
 
-    def __init__(self, gauges: list[Metric]) -> None:
-        self._gauges = gauges
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
 
     def collect(self) -> list[Metric]:
-        return self._gauges
+        return self._families
 
 
 class Measurable(Protocol):

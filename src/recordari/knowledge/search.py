@@ -107,13 +107,14 @@ def _joined(answers: Sequence[RecallAnswer], top_k: int) -> RecallAnswer:
         if item is not None
     ][:top_k]
     confidence = max(answer.confidence for answer in answers)
+    degraded = any(answer.degraded for answer in answers)
     return RecallAnswer(
         items=tuple(chosen),
         total=len(chosen),
-        degraded=any(answer.degraded for answer in answers),
+        degraded=degraded,
         rerank_used=False,
         confidence=confidence,
-        hint=hint_for(confidence, len(chosen)),
+        hint=hint_for(confidence, len(chosen), degraded=degraded),
     )
 
 

@@ -31,6 +31,17 @@ class LanguageModelSpec:
     timeout: float = 20.0
 
 
+@dataclass(frozen=True, slots=True)
+class TokenCount:
+    """The tokens of calls of a model, as its service reports them."""
+
+    input: int = 0
+    output: int = 0
+
+    def __add__(self, other: TokenCount) -> TokenCount:
+        return TokenCount(self.input + other.input, self.output + other.output)
+
+
 class LanguageModel:
     """One model for all tasks, with one breaker: no task waits for a model that is down."""
 
@@ -42,6 +53,11 @@ class LanguageModel:
 
     async def answer(self, form: type[Output], prompt: str, *, instructions: str) -> Output:
         """Ask within the time limit; `ProviderError` carries nothing of prompt or answer."""
+        output, _ = await self.counted_answer(form, prompt, instructions=instructions)
+        return output
+
+    async def counted_answer(self, form: type[Output], prompt: str, *, instructions: str) -> tuple[Output, TokenCount]:
+        """The same, with the tokens that it took."""
         agent = self._agents.get(form) or self._make_agent(form)
         from pydantic_ai.exceptions import AgentRunError
 
@@ -59,7 +75,7 @@ class LanguageModel:
             raise
         self.breaker.succeeded()
         output: Output = result.output
-        return output
+        return output, TokenCount(result.usage.input_tokens, result.usage.output_tokens)
 
     def _make_agent(self, form: type[BaseModel]) -> Any:
         try:

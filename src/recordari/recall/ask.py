@@ -23,7 +23,7 @@ from recordari.models.language import LanguageModel, fenced
 from recordari.recall.recall import recall
 from recordari.recall.request import RecallAnswer, RecalledItem
 from recordari.recall.rules.candidates import Candidate, Columns
-from recordari.recall.rules.confidence import NOTHING_KNOWN, UNLIKELY
+from recordari.recall.rules.confidence import UNLIKELY
 from recordari.recall.rules.extracts import (
     Quote,
     Sentence,
@@ -120,7 +120,7 @@ async def ask(
             confidence=found.confidence,
             writer="extract",
             degraded=found.degraded,
-            hint=NOTHING_KNOWN,
+            hint=found.hint,
         )
     quotes = await _quotes(resources, identity, question, found)
     model = resources.find(CitingAnswerer)

@@ -46,6 +46,7 @@ from recordari.recall.rules.sources import HISTORY_KINDS, Archive, RecallSetting
 from recordari.recall.rules.steps import is_bridging
 from recordari.recall.rules.temporal.times import Interval, question_interval, written_interval
 from recordari.recall.search import (
+    asker_named,
     depths_of,
     exact_below,
     filters_of,
@@ -172,13 +173,14 @@ class _Recall:
         )
         if self.request.counts_as_use:
             note_use(self.resources, self.identity, chosen)
+        degraded = result.waiting or not embedded
         return RecallAnswer(
             items=chosen,
             total=len(chosen),
-            degraded=result.waiting or not embedded,
+            degraded=degraded,
             rerank_used=rerank_used,
             confidence=round(confidence, 3),
-            hint=hint_for(confidence, len(chosen)),
+            hint=hint_for(confidence, len(chosen), degraded=degraded),
             trace=self._trace(ordered, result, question, search, merged, signs) if self.request.explain else None,
         )
 
@@ -271,7 +273,7 @@ class _Recall:
         if cached is None:
             return None
         self._mark("candidates")
-        snapshot, waiting, is_fresh = cached
+        snapshot, waiting, links = cached
         hits = find_rows(
             snapshot.columns,
             snapshot.similarity(search.vector),
@@ -292,7 +294,7 @@ class _Recall:
         return SearchResult(
             best=best,
             items=items,
-            links=[(row.candidate.item_id, source) for row in rows for source in row.sources] if is_fresh else None,
+            links=storage.links_of(links, items) if links is not None else None,
             waiting=waiting,
             pending=await self._pending() if waiting and request.explain else 0,
             counts=hits.counts() if request.explain else {},
@@ -391,6 +393,7 @@ class _Recall:
             interval=interval,
             tokens=tokens_of(tokens, words, language=language) if tokens is not None else None,
             calibration=UNRELATED_SIMILARITY.get((model_id or "").partition("@")[0]),
+            asker=asker_named(self.identity.user_id, terms, language=language),
         )
 
     def _search(

@@ -25,6 +25,7 @@ from recordari.recall.rules.sources import RecallSettings
 MOST_POSTINGS = 4_000
 MOST_TERMS = 24
 MOST_EXACT = 3_000
+SHORTEST_NAME = 3
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 
@@ -122,6 +123,12 @@ def tokens_of(static: StaticTokens, words: Sequence[str], *, language: str) -> T
 
 def words_of(query: str) -> list[str]:
     return [word.casefold() for word in _WORD.findall(query)]
+
+
+def asker_named(user_id: str | None, terms: Sequence[str], *, language: str) -> frozenset[str]:
+    """The terms by which the question names the user who is asked about: "Ana" for the user `ana` or `ana.lopez@…`."""
+    names = (word for word in words_of(user_id or "") if len(word) >= SHORTEST_NAME and word.isalpha())
+    return frozenset(_term_of(name, language) for name in names) & frozenset(terms)
 
 
 @lru_cache(maxsize=20_000)

@@ -65,6 +65,7 @@ COMMANDS = {
     "doctor": ("operations.cli:doctor", "Check the installation, and say how to fix problems."),
     "settings": ("operations.cli:settings", "List the settings: variable, default and meaning."),
     "self-check": ("operations.cli:self_check", "Check an installation after an upgrade by using it."),
+    "eval": ("evaluation.cli:evaluation", "Measure recall and answers on public benchmarks that you have."),
     "tenant": ("tenants.cli:tenant_commands", "Create, list, show and change tenants."),
     "proposals": ("learning.cli:proposals_commands", "Accept or reject the changes that the weekly review proposes."),
     "workflows": ("learning.cli:workflows_commands", "Save, choose, reward and retire ways to do a task."),

@@ -22,10 +22,8 @@ class Signs:
 
     base: float
     """How well the first item fits by words, late interaction and meaning."""
-    margin: float
-    """How far the best of the first is above the mean of all candidates by that, in four deviations."""
     lead: float
-    """How far the score of the first item is above those of the sixth to eleventh."""
+    """How far the score of the first item is above those of the sixth to eleventh; one that is missing counts 0."""
     other: float
     """1: the question names a speaker, and what fits best was said by another."""
     agreed: float
@@ -38,25 +36,25 @@ def signs_of(question: Question, ordered: Sequence[Ranked], *, found_by: Sequenc
     first = [item for item in compared[:FIRST] if item.fit is not None]
     if not first or first[0].fit is None:
         return None
-    rest = [item.score for item in compared[FIRST:]] or [compared[-1].score]
-    best = max(first, key=lambda item: item.fit.base if item.fit is not None else 0.0)
+    rest = [item.score for item in compared[FIRST:]]
+    best = max(first, key=lambda item: item.fit or 0.0)
     named = {(item.candidate.speaker or "").casefold() for item in compared} & question.words
     return Signs(
-        base=first[0].fit.base,
-        margin=max(item.fit.margin for item in first if item.fit is not None),
-        lead=compared[0].score - sum(rest) / len(rest),
+        base=first[0].fit,
+        lead=compared[0].score - sum(rest) / (COMPARED - FIRST),
         other=float(len(named) == 1 and (best.candidate.speaker or "").casefold() not in named),
         agreed=float({"text", "vector"} <= set(found_by)),
     )
 
 
-INTERCEPT = -2.5
-COEFFICIENTS = {"base": 0.65, "margin": 0.65, "lead": 0.25, "other": -1.25, "agreed": 0.3}
+INTERCEPT = -2.46
+COEFFICIENTS = {"base": 0.9, "lead": 0.38, "other": -1.12, "agreed": 0.46}
 
-UNLIKELY = 0.15
+UNLIKELY = 0.2
 """Below it an answer hardly contains what was asked."""
 NOTHING_KNOWN = "Nothing relevant is known about this."
 PROBABLY_NOTHING = "Probably nothing relevant is known about this: the items are only the nearest."
+PERHAPS_MISSED = "Search by meaning was not complete: more may be known about this."
 
 
 def confidence_of(signs: Signs | None) -> float:
@@ -67,8 +65,10 @@ def confidence_of(signs: Signs | None) -> float:
     return 1 / (1 + math.exp(-max(min(total, 30.0), -30.0)))
 
 
-def hint_for(confidence: float, items: int) -> str | None:
+def hint_for(confidence: float, items: int, *, degraded: bool) -> str | None:
     """What to make of an answer that is empty or not sure."""
-    if not items:
-        return NOTHING_KNOWN
-    return PROBABLY_NOTHING if confidence < UNLIKELY else None
+    if items and confidence >= UNLIKELY:
+        return None
+    if degraded:
+        return PERHAPS_MISSED
+    return PROBABLY_NOTHING if items else NOTHING_KNOWN

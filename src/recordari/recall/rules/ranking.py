@@ -74,20 +74,13 @@ class Question:
     tokens: Tokens | None
     calibration: tuple[float, float] | None
     """Mean and deviation of the similarity of unrelated texts for the model in use."""
+    asker: frozenset[str] = frozenset()
+    """Terms that name the user: people say "I" of themselves, so their own words match them."""
 
     @property
     def asks_for_now(self) -> float:
         """How clearly it asks for the present."""
         return self.wording.present if self.interval is None else 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
-    """How well a text fits the question by words, late interaction and meaning, as the ranker weighs them."""
-
-    base: float
-    margin: float
-    """How far that is above the mean of all candidates, in four deviations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +94,8 @@ class Ranked:
     parts: Mapping[str, float] = field(default_factory=dict)
     passage: int | None = None
     """Of a long text: the number of the passage that fits best."""
-    fit: Fit | None = None
+    fit: float | None = None
+    """How well it fits the question by words, late interaction and meaning alone."""
 
 
 def ranked(
@@ -130,14 +124,13 @@ def ranked(
     repeat = max(weights.repeat, weights.repeat_of_many) if question.wording.many and weights.repeat else weights.repeat
     order = spread_over_sessions(features, scores, repeat, limit)
     base = parts["words"] + parts["late"] + parts["meaning"]
-    spread = 4 * max(float(base.std()), 1e-6)
     return [
         Ranked(
             candidate=columns.rows[hits[hit]],
             row=int(hits[hit]),
             score=score,
             parts={name: round(float(values[hit]), 4) for name, values in parts.items()} if explained else {},
-            fit=Fit(base=float(base[hit]), margin=float(base[hit] - base.mean()) / spread),
+            fit=float(base[hit]),
         )
         for hit, score in order
     ]
@@ -205,7 +198,8 @@ def _words(question: Question, columns: Columns, collection: Collection, weights
     for term in dict.fromkeys(question.terms):
         rarity = _weighed_rarity(term, collection, weights)
         key = ("words", term, mean, weights.previous_words, weights.date_words)
-        scores += rarity * columns.cached(key, partial(_saturated, term, columns, mean, weights))
+        matched = columns.cached(key, partial(_saturated, term, columns, mean, weights))
+        scores += rarity * (np.maximum(matched, columns.is_users) if term in question.asker else matched)
         bound += (weights.saturation + 1) * rarity
     return scores / max(bound, 1e-9)
 
@@ -237,7 +231,7 @@ def _late_interaction(question: Question, columns: Columns, collection: Collecti
     norms = tokens.norms[tokens.ids].tolist()
     for word, norm, best in zip(tokens.words, norms, columns.best_matches(tokens, weights.previous_late), strict=True):
         weight = _weighed_rarity(word, collection, weights) * norm
-        scores += weight * best
+        scores += weight * (np.maximum(best, columns.is_users) if word in question.asker else best)
         bound += weight
     return scores / max(bound, 1e-9)
 

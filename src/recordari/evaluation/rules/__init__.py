@@ -1,0 +1,1 @@
+"""Formats of benchmarks, measures, and the report."""
