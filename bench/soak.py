@@ -24,11 +24,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+import svg
 import uvloop
 from rich.console import Console
 from rich.table import Table
 
-import svg
 from crowd import prepared
 from serving import RESULTS, ROOT, Client, Processes, World, running, wait_until_idle
 

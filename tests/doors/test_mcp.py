@@ -64,8 +64,8 @@ class Person:
         self.action: Literal["accept", "decline", "cancel"] = action
         self.questions: list[str] = []
 
-    async def ask(self, _: object, question: types.ElicitRequestParams) -> types.ElicitResult:
-        self.questions.append(question.message)
+    async def ask(self, context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
+        self.questions.append(params.message)
         return types.ElicitResult(action=self.action, content={} if self.action == "accept" else None)
 
 
@@ -218,7 +218,7 @@ async def test_a_host_that_can_ask_asks_its_user_before_anything_is_forgotten(re
         for path, tool in (("/mcp", "forget"), ("/mcp/mem0", "delete_memory")):
             kept = await door.memory.acting_as(user="ana").remember_fact(f"Ana keeps bees behind {path}")
             for action in ("decline", "cancel"):
-                person = Person(action)  # type: ignore[arg-type]
+                person = Person(action)
                 async with connected(door, path=path, asks=person.ask) as client:
                     assert (await refused(client, tool, id=str(kept.id))).startswith("declined: the user did not agree")
                     assert (await refused(client, tool, id="nonsense")).startswith("invalid_input: ")
@@ -239,7 +239,8 @@ async def test_an_answer_to_another_question_forgets_nothing(resources: Resource
         ]
         asked = await client.session.call_tool("forget", {"id": kept}, allow_input_required=True)
         assert isinstance(asked, types.InputRequiredResult) and asked.input_requests
-        agreed = {name: types.ElicitResult(action="accept", content={}) for name in asked.input_requests}
+        agreement = types.ElicitResult(action="accept", content={})
+        agreed: types.InputResponses = dict.fromkeys(asked.input_requests, agreement)
         replayed = await client.call_tool("forget", {"id": other}, input_responses=agreed)
         assert replayed.is_error, "the user declines the other question"
         done = await client.call_tool("forget", {"id": kept}, input_responses=agreed)

@@ -69,8 +69,13 @@ OPERATORS = {
 CARRIERS = {"db.pipeline.answers_of"}
 """What carries statements over a connection that `Database` has bound."""
 
-WITHOUT_ROWS = {"memory.storage.line_of", "memory.storage.ask_line", "tenants.storage.has_language"}
-"""Their answer is no row of a tenant (but a catalogue entry, or the id asked for), so that it may be the same for two."""
+WITHOUT_ROWS = {
+    "memory.storage.line_of",
+    "memory.storage.ask_line",
+    "sessions.storage.list_spans",
+    "tenants.storage.has_language",
+}
+"""Their answer is no row of a tenant (but a catalogue entry, the id asked for, or an empty list for each question), so that it may be the same for two."""
 
 BUILTINS: dict[Any, type] = {"bytes": bytes, "int": int}
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
+from tests.statements import counted
 from tests.working import at, run_job, work_off
 
 from recordari.app import Memory
@@ -433,3 +434,15 @@ async def test_the_messages_of_an_agents_session_are_as_hidden_as_the_session(me
     for hidden in (beta.get_session("alphas"), beta.get_window("alphas"), beta.list_messages("alphas")):
         with pytest.raises(NotFound):
             await hidden
+
+
+async def test_sessions_of_several_users_are_summarised_together(memory: Memory) -> None:
+    chats = {name: memory.acting_as(user=name, session="chat") for name in ("ana", "ben", "cem")}
+    for name, chat in chats.items():
+        await chat.add_messages([NewMessage(content=f"We decided on the {name} plan {number}.") for number in range(5)])
+    with counted() as sent:
+        await work_off(memory, "summarise")
+    for name, chat in chats.items():
+        summary = (await chat.get_session("chat")).summary
+        assert f"{name} plan" in summary and not any(f"{other} plan" in summary for other in chats if other != name)
+    assert sum(many for statement, many in sent.statements.items() if "AS span" in statement) == 1

@@ -5,7 +5,7 @@
     from recordari.integrations.hermes import RecordariMemoryProvider
 
     def register(context):
-        memory = sync.Client.open("http://127.0.0.1:8765", key="rcd_…").__enter__()
+        memory = sync.Client.open("http://127.0.0.1:8765", key="rcd_…")
         context.register_memory_provider(RecordariMemoryProvider(memory))
 
 The profile of Hermes is the agent, its session is the session; the user is that of the platform, or `user`. Turns are kept in
@@ -18,6 +18,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -57,13 +58,16 @@ _log = logging.getLogger(__name__)
 class RecordariMemoryProvider(MemoryProvider):
     """Recordari in the memory slot of Hermes."""
 
-    def __init__(self, memory: Facade, *, user: str = "me", top_k: int = 5) -> None:
-        self._memory = MemoryCaller(memory)
-        self._acting = self._memory
+    def __init__(self, memory: AbstractContextManager[Facade] | Facade, *, user: str = "me", top_k: int = 5) -> None:
+        """`memory` is opened with the first session and closed with Hermes, unless you opened it yourself."""
+        self._opening = nullcontext(memory) if isinstance(memory, Facade) else memory
+        self._opened = ExitStack()
+        self._memory: MemoryCaller | None = None
         self._user = user
         self._top_k = top_k
         self._session = ""
         self._keeps = True
+        self._acting: MemoryCaller
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix=NAME)
 
     @property
@@ -75,6 +79,8 @@ class RecordariMemoryProvider(MemoryProvider):
 
     def initialize(self, session_id: str, **kwargs: Any) -> None:
         """Learn whose session it is. Only the agent that talks with a person writes."""
+        if self._memory is None:
+            self._memory = MemoryCaller(self._opened.enter_context(self._opening))
         self._session = session_id
         self._keeps = kwargs.get("agent_context", "primary") == "primary"
         user, agent = kwargs.get("user_id") or self._user, kwargs.get("agent_identity") or "hermes"
@@ -177,6 +183,7 @@ class RecordariMemoryProvider(MemoryProvider):
     def shutdown(self) -> None:
         """Finish what is being kept."""
         self._writer.shutdown(wait=True)
+        self._opened.close()
 
     def _later(self, work: Callable[[], object]) -> None:
         self._writer.submit(self._safely, work)

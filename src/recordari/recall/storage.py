@@ -409,18 +409,15 @@ def _snapshot_query(visibility: Visibility, query: Query) -> Query:
     return _filled(query, AskedScope.HISTORY in visibility.scopes, visibility.archived)
 
 
-def _candidate_columns() -> str:
-    return ", ".join(f"i.{column.strip()}" for column in queries.candidate_columns.sql.split(","))
-
-
 @lru_cache(maxsize=16)
 def _filled(query: Query, history: bool, archived: bool) -> Query:
     variant = SearchVariant(past="holds_now", archived=archived, of_source=False, history=history)
     parts = [queries.owned, *([queries.owned_history] if history else [])]
+    columns = ", ".join(f"i.{column.strip()}" for column in queries.candidate_columns.sql.split(","))
     filled = query.filled(
         owned=" UNION ALL ".join(f"({part.sql})" for part in parts),
         changes=queries.changes.sql,
-        snapshot_columns=queries.snapshot_columns.filled(candidate_columns=_candidate_columns()).sql,
+        snapshot_columns=queries.snapshot_columns.filled(candidate_columns=columns).sql,
         live=variant.live,
         visible=variant.visible,
     )

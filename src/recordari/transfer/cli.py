@@ -92,7 +92,7 @@ def _import_foreign(source: ForeignSource, file: Path, *, dry_run: bool, tenant:
         with progress_bar("memories") as progress:
             return await foreign.import_foreign(*caller, source, document, dry_run=True, progress=progress)
 
-    return _planned(ask(plan, tenant, **owner))
+    return _planned(ask(plan, tenant, user=owner["user"], agent=owner["agent"], session=owner["session"]))
 
 
 def _planned(plan: ImportedForeign) -> Answer:

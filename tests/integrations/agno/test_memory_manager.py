@@ -22,7 +22,7 @@ from recordari.sync import Facade
 pytestmark = pytest.mark.filterwarnings("default")
 
 
-class Echo(Model):
+class Echo(Model):  # type: ignore[misc,unused-ignore]
     """A model that repeats what it was told before the question."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from recordari.sync import Facade
 pytestmark = pytest.mark.filterwarnings("default")
 
 
-class Echo(BaseLLM):
+class Echo(BaseLLM):  # type: ignore[misc,unused-ignore]
     """A model that notes what it is asked, and always gives one answer."""
 
     def __init__(self) -> None:

@@ -77,7 +77,7 @@ def test_hermes_finds_the_plugin_and_works_on_without_memory(monkeypatch: pytest
         "from recordari import sync\n"
         "from recordari.integrations.hermes import RecordariMemoryProvider\n"
         "def register(context):\n"
-        "    memory = sync.Client.open('http://127.0.0.1:9', key='rcd_x').__enter__()\n"
+        "    memory = sync.Client.open('http://127.0.0.1:9', key='rcd_x', retries=0)\n"
         "    context.register_memory_provider(RecordariMemoryProvider(memory))\n"
     )
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))

@@ -252,7 +252,7 @@ export function Facts({ rows }: { rows: [string, ComponentChildren][] }) {
 /** Names with their values; what is empty is left out, and a long value is cut. */
 export function Pairs({ of }: { of: Record<string, unknown> }) {
   const shown = Object.entries(of).filter(([, value]) => value !== null && value !== "");
-  return <span class="pairs cell-text">{shown.map(([name, value]) => <span key={name} title={JSON.stringify(value)}><b>{words(name)}</b> {short(typeof value === "object" ? JSON.stringify(value) : String(value))}</span>)}</span>;
+  return <span class="pairs cell-text">{shown.map(([name, value]) => <span key={name} title={JSON.stringify(value)}><span class="muted">{words(name)}</span> {short(typeof value === "object" ? JSON.stringify(value) : String(value))}</span>)}</span>;
 }
 
 function short(text: string): string {
