@@ -1228,7 +1228,7 @@ export interface SectionItem {
   tokens: number;
 }
 
-export type SectionName = "core" | "characteristics" | "knowledge_map" | "shared" | "profile" | "delegated" | "earlier" | "summary" | "long_term" | "temporal" | "daily_log" | "window";
+export type SectionName = "core" | "characteristics" | "knowledge_map" | "shared" | "profile" | "answers" | "delegated" | "earlier" | "summary" | "long_term" | "temporal" | "daily_log" | "window";
 
 export interface Session {
   session_id: string;

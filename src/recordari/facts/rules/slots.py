@@ -41,7 +41,8 @@ def other_slot(new: Reading, old: Reading) -> bool:
     if not (is_known or _is_circumstance(slot) or _is_of_own(slot)) or (old.subject and slot.old[0].place <= old.verb):
         return False
     if is_order and not any(token.is_content for token in (*slot.before, *slot.after)):
-        return False  # "use metric units", and "use bullet points"
+        # "Use metric units", and "use bullet points"; not "remind me an hour before instead".
+        return "change" in new.labels and slot.before[0].text not in _ANYTHING
     if is_order and not new.labels & {"now", "change"}:
         return _is_manner(slot)
     return _says_change(new, old, slot) and (is_order or _is_exclusive(slot, old))
@@ -82,6 +83,10 @@ def _is_exclusive(slot: Slot, old: Reading) -> bool:
     if _is_of_own(slot):
         return True
     last = slot.before[-1]
+    if last.is_content and len(slot.before) > 1:
+        if any("prefer" in token.labels for token in slot.before):
+            return True  # "prefers *working* mornings"
+        last = slot.before[-2]  # "in room Oslo"
     leads = "function" in last.labels and last.text not in old.determiners
     return leads or any(token.is_content for token in slot.after)
 
@@ -89,7 +94,8 @@ def _is_exclusive(slot: Slot, old: Reading) -> bool:
 def _is_circumstance(slot: Slot) -> bool:
     """ "Meets *in* the library": it says where or how, not what."""
     lead = next((token for token in reversed(slot.before) if token.text not in _ARTICLES), None)
-    return lead is not None and lead.text in _PLACES and len(slot.before) > 2
+    is_led = all(tokens[0].text in _PLACES and len(tokens) > 1 for tokens in (slot.old, slot.new))  # "au café", "à la"
+    return is_led or (lead is not None and lead.text in _PLACES and len(slot.before) > 2)
 
 
 def _is_of_own(slot: Slot) -> bool:
@@ -97,6 +103,7 @@ def _is_of_own(slot: Slot) -> bool:
     return len(slot.before) > 2 and slot.before[-1].is_content and bool(slot.before[-2].labels & {"my", "their"})
 
 
+_ANYTHING = frozenset("use keep make give put set send write add utilise donne usa dame gib nutze gebruik geef".split())
 _ARTICLES = frozenset("the a an der die das den dem le la l' les el los las il lo o os as de het".split())
 _PLACES = frozenset("in at on by im am mit per bei auf à au en dans chez em no na a al allo alla op".split()) - {
     "a",
@@ -154,7 +161,7 @@ def _is_phrase(tokens: list[Token]) -> bool:
     contents = [token for token in tokens if token.is_content]
     others = [token for token in tokens if not token.is_content]
     return 0 < len(contents) <= MOST_IN_SLOT and all(
-        token.labels <= {"function", "my", "their", "be"} and "break" not in token.labels for token in others
+        token.labels <= {"function", "my", "their", "be", "name"} and "break" not in token.labels for token in others
     )
 
 
