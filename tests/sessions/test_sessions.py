@@ -170,13 +170,14 @@ async def test_a_message_sent_again_is_the_same_message(memory: Memory) -> None:
 
 
 async def test_a_tool_message_sent_again_is_the_same_message(memory: Memory) -> None:
-    await memory.add_messages(said("One"), session_id="chat")
+    ana = memory.acting_as(user="ana")
+    await ana.add_messages(said("One"), session_id="chat")
     looked_up = NewMessage(content="42 orders", role="tool", message_id="call-1")
-    first = await memory.add_messages([looked_up], session_id="chat")
-    again = await memory.add_messages([looked_up, *said("One", "Two")[1:]], session_id="chat")
+    first = await ana.add_messages([looked_up], session_id="chat")
+    again = await ana.add_messages([looked_up, *said("One", "Two")[1:]], session_id="chat")
     assert [one.was_new for one in again.messages] == [False, True]
     assert again.messages[0].id == first.messages[0].id
-    assert (await memory.get_session("chat")).messages == 3
+    assert (await ana.get_session("chat")).messages == 3
 
 
 async def test_sessions_number_their_messages_alike_and_lose_none(memory: Memory) -> None:

@@ -9,7 +9,16 @@ from typing import Any
 
 from recordari.core.cache import BoundedMap
 from recordari.core.described import DESCRIBED
-from recordari.core.identity import Identity, Owner, Scope, SessionId, TenantId, checked_id, optional_choice
+from recordari.core.identity import (
+    Identity,
+    Owner,
+    Scope,
+    SessionId,
+    TenantId,
+    checked_choice,
+    checked_id,
+    optional_choice,
+)
 from recordari.core.ids import new_id
 from recordari.core.items import REVIEWED_TRUST, Kind, NewItem
 from recordari.core.tokens import message_tokens
@@ -198,17 +207,18 @@ def _item(message: NewMessage, scope: Scope | None) -> NewItem:
     metadata = checked_json("metadata", dict(message.metadata or {}))
     if message.message_id is not None:
         metadata["message_id"] = checked_id("message_id", message.message_id)
-    trust = trust_of(message.role, message.trust)
+    role = checked_choice("role", MessageRole, message.role)
+    trust = trust_of(role, message.trust)
     return NewItem(
         content=message.content,
-        kind=Kind.TOOL_OUTPUT if message.role is MessageRole.TOOL else Kind.CHAT_MESSAGE,
+        kind=Kind.TOOL_OUTPUT if role is MessageRole.TOOL else Kind.CHAT_MESSAGE,
         scope=scope,
         # Not derived from the text: people repeat themselves, even within one call.
         source_ref=message.message_id or str(new_id()),
-        speaker=message.speaker or (message.role if trust is TRUST[message.role] else trust),
+        speaker=message.speaker or (role if trust is TRUST[role] else trust),
         event_time=message.event_time,
         trust=trust,
-        metadata={**metadata, "role": message.role},
+        metadata={**metadata, "role": role},
     )
 
 
