@@ -63,7 +63,7 @@ def prepare(version: str) -> None:
     shutil.rmtree(wheels, ignore_errors=True)
     wheels.mkdir(parents=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet"]
-    chosen = ["--only-binary=:all:", "--python-version", version, "--dest", wheels]
+    chosen = ["--only-binary=:all:", "--python-version", version, "--dest", str(wheels)]
     run([*pip, "download", *chosen, f"{wheel}[image]"], quiet=True)
     if others := needed_there(version, wheels):
         run([*pip, "download", *chosen, *others], quiet=True)
@@ -219,7 +219,17 @@ def use() -> None:
 
 def use_image_before(local: Mapping[str, str]) -> None:
     """An image of the sources before the newest migration remembers; the new image must find it after its upgrade."""
-    log = ["git", "-C", ROOT, "log", "-1", "--diff-filter=A", "--format=%H", "--", "src/recordari/db/migrations/*.sql"]
+    log = [
+        "git",
+        "-C",
+        str(ROOT),
+        "log",
+        "-1",
+        "--diff-filter=A",
+        "--format=%H",
+        "--",
+        "src/recordari/db/migrations/*.sql",
+    ]
     newest = run(log)
     if not newest:
         say("no image before: this is no clone with its history")
