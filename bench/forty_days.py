@@ -4,7 +4,8 @@
 
 Each haystack is one user's, every session apart. All of it is kept, embedded and left alone; then decay runs on a clock that
 is so many days ahead. From a new session each message is asked for by its own first words, and has to be among twenty
-answers, itself or as a text that says the same. The context of the haystack's question is asked before that.
+answers, itself (with personal data masked) or as a text that says the same. The context of the haystack's question is asked
+before that.
 """
 
 from __future__ import annotations
@@ -63,7 +64,11 @@ async def measured(memory: Memory, store: Haystack, days: int, every: int) -> Se
     asked = store.turns[::every]
     for turn in asked:
         answer = await new.recall(turn.content[:ASKED], top_k=ANSWERS)
-        right = [item for item in answer.items if normalised(item.content) == normalised(turn.content)]
+        right = [
+            item
+            for item in answer.items
+            if item.source_ref == turn.source_ref or normalised(item.content) == normalised(turn.content)
+        ]
         found += bool(right)
         marked += any(item.archived for item in answer.items)
         if not right:

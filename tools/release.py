@@ -63,7 +63,7 @@ def build() -> None:
         for name, file in first.items():
             _check_content(file)
             shutil.copyfile(file, DIST / name)
-    _write_sums()
+    write_sums()
 
 
 def _built(folder: Path) -> dict[str, Path]:
@@ -111,7 +111,7 @@ def _check_content(file: Path) -> None:
         sys.exit(f"{file.name} holds what does not belong there: {', '.join(strange[:5])}")
 
 
-def _write_sums() -> None:
+def write_sums() -> None:
     files = sorted(file for file in DIST.iterdir() if file.name != "SHA256SUMS")
     (DIST / "SHA256SUMS").write_text("".join(f"{digest(file)}  {file.name}\n" for file in files))
     for file in files:
@@ -130,7 +130,7 @@ def try_out(python: str) -> None:
         subprocess.run([*pip, "install", f"{wheel}[all-local]"], check=True)
         _write_parts(environment / "bin" / "python")
         _use(environment / "bin", place)
-    _write_sums()
+    write_sums()
 
 
 def _write_parts(python: Path) -> None:
@@ -241,7 +241,7 @@ def _serving(environment: Mapping[str, str], place: Path) -> Iterator[str]:
 
 
 def check(tag: str) -> None:
-    """Refuse a tag that is not this version, has no entry in CHANGELOG.md, or whose package names nobody to write to."""
+    """Refuse a tag that is not this version everywhere, or whose package names nobody to write to."""
     about, problems = project(), []
     if tag != f"v{about['version']}":
         problems.append(f"the tag {tag} is not v{about['version']}, the version in pyproject.toml")
@@ -252,6 +252,13 @@ def check(tag: str) -> None:
         problems.append("[project] names no author with an address; SECURITY.md sends readers there")
     if not about.get("urls", {}).get("Source"):
         problems.append("[project.urls] has no Source")
+    entry = json.loads((ROOT / "server.json").read_text("utf-8"))
+    if {entry["version"], *(package["version"] for package in entry["packages"])} != {about["version"]}:
+        problems.append("server.json, the entry for the MCP registry, has another version")
+    if f"mcp-name: {entry['name']} " not in (ROOT / "README.md").read_text("utf-8"):
+        problems.append(
+            "README.md does not say `mcp-name:` with the name in server.json, by which the registry knows us"
+        )
     if problems:
         sys.exit("this is not ready to be released:\n- " + "\n- ".join(problems))
     say(f"{tag} can be released")

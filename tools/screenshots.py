@@ -40,6 +40,8 @@ PAGES = {
     "item": "item",
     "playground": f"/ui/playground?q=Where+does+Ingrid+live+and+work%3F&{ACTING}",
     "compare": f"/ui/playground?q=Who+repairs+the+brake%3F&compare=1&kind_2=chat_message&{ACTING}",
+    "both": f"/ui/playground?q=Who+repairs+the+brake%3F&show=both&{ACTING}",
+    "subject": "/ui/facts?subject=user&as_user=ingrid",
     "context": f"/ui/playground?q=Who+repairs+the+brake%3F&show=context&{ACTING}",
     "facts": "/ui/facts",
     "rulings": "/ui/facts?tab=rulings",
@@ -53,10 +55,13 @@ PAGES = {
     "knowledge": "/ui/knowledge",
     "document": "document",
     "databases": "/ui/knowledge?tab=databases",
+    "sources": "/ui/knowledge?tab=sources",
+    "runs": "/ui/sessions?tab=runs",
     "operate": "/ui/operate",
     "retention": "/ui/operate?tab=retention",
     "data": "/ui/operate?tab=data",
     "people": "/ui/operate?tab=people",
+    "webhooks": "/ui/operate?tab=webhooks",
     "audit": "/ui/operate?tab=audit",
     "server": "/ui/operate?tab=server",
     "docs": "/docs",
@@ -69,6 +74,13 @@ FIND = {
 """Where the id of a page of one thing comes from."""
 
 
+async def _address_in(lines: asyncio.StreamReader) -> str:
+    async for line in lines:
+        if found := re.search(rb"http://\S+/#code=\S+", line):
+            return found.group().decode()
+    raise RuntimeError("the demonstration did not start; is the dashboard built (make web)?")
+
+
 @asynccontextmanager
 async def demo() -> AsyncIterator[str]:
     """The demonstration, and the address that signs in to it."""
@@ -79,11 +91,8 @@ async def demo() -> AsyncIterator[str]:
     assert process.stdout is not None
     try:
         async with asyncio.timeout(START_SECONDS):
-            async for line in process.stdout:
-                if found := re.search(rb"http://\S+/#code=\S+", line):
-                    yield found.group().decode()
-                    return
-        raise RuntimeError("the demonstration did not start; is the dashboard built (make web)?")
+            address = await _address_in(process.stdout)
+        yield address
     finally:
         process.terminate()
         await process.wait()
@@ -121,8 +130,9 @@ async def take(only: set[str]) -> None:
                 for colour in ("light", "dark"):
                     await page.emulate_media(color_scheme=colour)
                     await page.goto(address.partition("/#")[0] + path)
-                    await page.wait_for_load_state("load")
-                    await page.wait_for_timeout(900)  # for pictures only: lists have come, the graph rests
+                    await page.locator("main h1, main .kind").first.wait_for()
+                    await page.locator(".skeleton").first.wait_for(state="detached")
+                    await page.wait_for_timeout(900)  # for pictures only: what comes later, and the graph rests
                     await page.screenshot(path=EVERYTHING / f"{name}-{colour}-{width}.png")
         await browser.close()
 

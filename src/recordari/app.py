@@ -34,6 +34,7 @@ from recordari.sessions import episodes, messages, runs, sessions, state
 from recordari.sharing import share as sharing_share
 from recordari.tenants import tenants, usage
 from recordari.transfer import export as transfer_export
+from recordari.transfer import foreign as transfer_foreign
 from recordari.transfer import import_export as transfer_import_export
 from recordari.wiring import open_resources
 from recordari.worker import jobs
@@ -252,7 +253,7 @@ class Memory(Bound):
     # Export and import
     export = verb(transfer_export.export)
     import_export = verb(transfer_import_export.import_export)
-    import_foreign = verb(transfer_import_export.import_foreign)
+    import_foreign = verb(transfer_foreign.import_foreign)
 
     # Tenants, users, agents, keys
     get_agent = verb(tenants.get_agent)

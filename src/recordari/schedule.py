@@ -28,13 +28,14 @@ from recordari.lifetime import erase, retain
 from recordari.memory import index, passages
 from recordari.operations import answers, reports
 from recordari.privacy import sanitise
-from recordari.sessions import episodes, messages, sessions, state
+from recordari.sessions import episodes, sessions, state, summaries
 from recordari.sharing import share
 from recordari.tenants import usage
 from recordari.worker import jobs
 from recordari.worker.dispatch import Job, Topic
 
 AN_HOUR = 3_600.0  # for long jobs, and for a batch that a language model reads text by text
+DERIVED = 0.2  # seconds in which what is derived gathers: one batch for the messages of many users
 A_DAY = 86_400.0  # for a large tenant; a worker that dies is noticed by its missing heartbeat
 
 JOBS: dict[str, Job] = {
@@ -66,13 +67,13 @@ JOBS: dict[str, Job] = {
 TOPICS: dict[str, Topic] = {
     index.EMBED_TOPIC: Topic(handle=index.embed, batch=index.FULL_BATCH, strikes_off=True),
     index.PASSAGES_TOPIC: Topic(handle=passages.cut_texts, batch=8, timeout=AN_HOUR, strikes_off=True),
-    EXTRACT_TOPIC: Topic(handle=extract.extract, timeout=AN_HOUR, strikes_off=True),
-    JUDGE_TOPIC: Topic(handle=judge.judge, batch=20, timeout=600.0, strikes_off=True),
+    EXTRACT_TOPIC: Topic(handle=extract.extract, timeout=AN_HOUR, strikes_off=True, pause=DERIVED),
+    JUDGE_TOPIC: Topic(handle=judge.judge, batch=20, timeout=600.0, strikes_off=True, pause=DERIVED),
     sanitise.END_COPIES_TOPIC: Topic(handle=copies.end_copies, timeout=AN_HOUR),
-    messages.SUMMARISE_TOPIC: Topic(handle=messages.summarise, batch=16, timeout=AN_HOUR),
+    summaries.SUMMARISE_TOPIC: Topic(handle=summaries.summarise, timeout=AN_HOUR, pause=DERIVED),
     webhooks.TOPIC: Topic(handle=webhooks.deliver, timeout=300.0),
     share.SHARE_TOPIC: Topic(handle=share.sync_copies),
     episodes.TRIM_TOPIC: Topic(handle=episodes.trim_episodes),
-    profiles.PROFILE_TOPIC: Topic(handle=profiles.refresh_profiles),
+    profiles.PROFILE_TOPIC: Topic(handle=profiles.refresh_profiles, strikes_off=True, pause=DERIVED),
     questions.QUESTION_TOPIC: Topic(handle=questions.refresh_answers, timeout=AN_HOUR),
 }

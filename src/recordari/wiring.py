@@ -49,7 +49,8 @@ from recordari.recall.ask import CitingAnswerer, ModelCitingAnswerer
 from recordari.recall.process_cache import RecallCache, SnapshotCache
 from recordari.recall.rules.sources import Archive, history_weight
 from recordari.sessions.cache import SessionCache
-from recordari.sessions.messages import ModelSummariser, OfflineSummariser, OpenSessions, Summariser
+from recordari.sessions.messages import OpenSessions
+from recordari.sessions.summaries import ModelSummariser, OfflineSummariser, Summariser
 from recordari.tenants.tenants import TenantCache
 from recordari.tenants.usage import Usages
 from recordari.worker import dispatch

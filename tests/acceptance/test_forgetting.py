@@ -28,8 +28,8 @@ from recordari.lifetime import storage as lifetime_storage
 from recordari.lifetime.journal import journal_file
 from recordari.lifetime.rules import DecayOutcome, RetentionPolicy
 from recordari.lifetime.storage import ERASED_TABLES
-from recordari.sessions.messages import Summariser
 from recordari.sessions.rules.window import MessageRole, NewMessage
+from recordari.sessions.summaries import Summariser
 from recordari.tenants import tenants
 from recordari.tenants.rules import AgentDefinition
 

@@ -15,8 +15,8 @@ from recordari.config import Settings
 from recordari.core.identity import Role
 from recordari.core.tokens import estimated_tokens
 from recordari.errors import InvalidInput, Unauthenticated
-from recordari.sessions.messages import Summariser
 from recordari.sessions.rules.summaries import Said
+from recordari.sessions.summaries import Summariser
 
 
 @pytest.fixture

@@ -60,6 +60,28 @@ async def test_an_answer_names_its_sources_and_follows_the_memory_of_its_user(me
     assert "Porto" in (await ana.standing_answer("delivery")).content
 
 
+async def test_a_context_shows_the_answers_and_nothing_twice(memory: Memory, ana: Memory) -> None:
+    async def shown(who: Memory, question: str | None = None) -> list[str]:
+        context = await who.get_context(question)
+        return [item.content for section in context.sections if section.name == "answers" for item in section.items]
+
+    await memory.save_question("delivery", CARE)
+    assert await shown(ana) == []
+    fact = "Ana wants deliveries at the door of number 9."
+    kept = await ana.remember_fact(fact)
+    await work_off(memory, "question")
+    assert await shown(ana) == [f"{CARE}\n{fact}"]
+    whole = await ana.get_context()
+    assert whole.text is not None and whole.text.count(fact) == 1, "it is not in the profile too"
+    asked = await ana.get_context("Where are deliveries left?")
+    assert asked.text is not None and asked.text.count(fact) == 1
+    assert await shown(memory.acting_as(user="bob", agent="shop")) == []
+    await ana.edit_item(kept.id, "Ana wants deliveries at the bakery.")
+    assert await shown(ana) == [f"{CARE}\nAna wants deliveries at the bakery."], "before any worker ran"
+    await memory.save_question("delivery", "Which deliveries go to this agent's shop?", agent="shop")
+    assert all(CARE not in text for text in await shown(ana)), "the agent's own question comes first"
+
+
 async def test_nothing_of_an_answer_outlives_what_it_rests_on(memory: Memory, ana: Memory) -> None:
     settings = memory.resources.settings
     await memory.save_question("delivery", CARE)

@@ -62,9 +62,10 @@ async def test_the_package_installs_into_an_empty_project(tmp_path: Path) -> Non
     (project / "package.json").write_text('{"name": "empty", "private": true, "type": "module"}')
     await run(npm, "install", "--silent", "--no-audit", "--no-fund", f"../{packed}", folder=project)
     program = (
-        'import {Client} from "recordari"; import "recordari/ai-sdk"; console.log(typeof new Client({key: "k"}).recall)'
+        'import {Client} from "recordari"; import "recordari/ai-sdk"; const {recall, export: lines} = new Client({key: "k"}); '
+        "console.log(typeof recall, typeof lines)"
     )
-    assert "function" in await run("node", "--input-type=module", "-e", program, folder=project)
+    assert "function function" in await run("node", "--input-type=module", "-e", program, folder=project)
     assert [entry.name for entry in (project / "node_modules").iterdir() if not entry.name.startswith(".")] == [
         "recordari"
     ]

@@ -32,7 +32,12 @@ def test_the_map_and_the_session_are_always_there_and_time_only_when_asked_about
 
 def test_what_nobody_is_named_for_is_left_out_with_its_reason() -> None:
     planned = plan(situation(None, has_agent=False, has_session=False, has_run=False), ROUTER)
-    assert set(planned.shares) == {SectionName.KNOWLEDGE_MAP, SectionName.SHARED, SectionName.PROFILE}
+    assert set(planned.shares) == {
+        SectionName.KNOWLEDGE_MAP,
+        SectionName.SHARED,
+        SectionName.PROFILE,
+        SectionName.ANSWERS,
+    }
     assert planned.left_out[SectionName.CORE] == "no agent is named"
     assert planned.left_out[SectionName.LONG_TERM] == "there is no question"
     assert planned.left_out.keys() | planned.shares.keys() == set(SectionName)
@@ -47,7 +52,13 @@ def test_a_stable_context_does_not_depend_on_the_question() -> None:
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda one: one.name)
 def test_the_shares_of_what_every_turn_has_leave_room_for_tools(profile) -> None:
-    seldom = {SectionName.TEMPORAL, SectionName.DAILY_LOG, SectionName.DELEGATED, SectionName.PROFILE}
+    seldom = {
+        SectionName.TEMPORAL,
+        SectionName.DAILY_LOG,
+        SectionName.DELEGATED,
+        SectionName.PROFILE,
+        SectionName.ANSWERS,
+    }
     assert sum(share.tokens for name, share in profile.shares.items() if name not in seldom) <= profile.budget
 
 

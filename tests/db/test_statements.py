@@ -20,7 +20,7 @@ BUDGETS = {
     "remember": (1, 2),
     "recall": (2, 2),
     "messages": (1, 6),
-    "context": (4, 10),
+    "context": (2, 9),
 }
 """The statements of one round trip are sent together; those that bind a transaction are not counted."""
 

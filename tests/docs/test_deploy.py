@@ -1,8 +1,10 @@
-"""The files in deploy/ name settings, commands and metrics that exist."""
+"""The files in deploy/ and the entry for the MCP registry name settings, commands and metrics that exist."""
 
 from __future__ import annotations
 
+import json
 import re
+import tomllib
 from pathlib import Path
 
 from recordari.config import Settings
@@ -24,6 +26,31 @@ def test_every_command_of_the_deployment_files_exists() -> None:
     commands = {found[1] for line in lines if (found := re.match(r"\s*(?:args|command): \[([a-z-]+)[,\]]", line))}
     assert {"serve", "worker", "db"} <= commands
     assert commands - {"redis-server"} <= COMMANDS.keys()
+
+
+def test_the_entry_of_the_mcp_registry_starts_this_version() -> None:
+    root = DEPLOY.parent
+    entry = json.loads((root / "server.json").read_text("utf-8"))
+    about = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    (package,) = entry["packages"]
+    assert (package["identifier"], package["version"], entry["version"]) == (
+        about["name"],
+        about["version"],
+        about["version"],
+    )
+    # The limits of the registry's schema of 2025-12-11.
+    assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", entry["name"]) and len(entry["description"]) <= 100
+    assert f"mcp-name: {entry['name']} " in (root / "README.md").read_text("utf-8")
+    arguments = package["packageArguments"]
+    assert {argument["type"] for argument in arguments + package["runtimeArguments"]} <= {"named", "positional"}
+    command, *options = arguments
+    assert command["value"] == "mcp" and "mcp" in COMMANDS
+    assert {option["name"] for option in options} == {"--user", "--agent"}
+    assert {variable["name"].removeprefix("RECORDARI_").lower() for variable in package["environmentVariables"]} <= set(
+        Settings.model_fields
+    )
+    assert package["runtimeArguments"][0]["value"] == about["optional-dependencies"]["mcp"][0]
+    assert package["transport"] == {"type": "stdio"}
 
 
 def test_nothing_runs_as_root_or_writes_to_its_image() -> None:

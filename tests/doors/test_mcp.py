@@ -10,11 +10,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx2
+import mcp_types as types
 import pytest
 from mcp import Client
+from mcp.client.session import ElicitationFnT
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from tests.doors.rest_door import Door, client_of, logs, open_door
@@ -39,14 +41,32 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 @asynccontextmanager
 async def connected(
-    door: Door, *, mode: str = "auto", key: str = "agent", headers: dict[str, str] | None = None, path: str = "/mcp"
+    door: Door,
+    *,
+    mode: str = "auto",
+    key: str = "agent",
+    headers: dict[str, str] | None = None,
+    path: str = "/mcp",
+    asks: ElicitationFnT | None = None,
 ) -> AsyncIterator[Client]:
-    """A client of the door in this process, with the key of that kind."""
+    """A client of the door in this process, with the key of that kind; `asks` asks its user."""
     async with client_of(door.app) as http:
         http.headers.update({"Authorization": f"Bearer {door.keys[key]}", **(CHAT if headers is None else headers)})
         transport = streamable_http_client(f"http://127.0.0.1{path}", http_client=http)
-        async with Client(transport, mode=mode) as client:
+        async with Client(transport, mode=mode, elicitation_callback=asks) as client:
             yield client
+
+
+class Person:
+    """A user whom the host asks: the questions, and the same answer to each."""
+
+    def __init__(self, action: Literal["accept", "decline", "cancel"]) -> None:
+        self.action: Literal["accept", "decline", "cancel"] = action
+        self.questions: list[str] = []
+
+    async def ask(self, _: object, question: types.ElicitRequestParams) -> types.ElicitResult:
+        self.questions.append(question.message)
+        return types.ElicitResult(action=self.action, content={} if self.action == "accept" else None)
 
 
 async def called(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -191,6 +211,40 @@ async def test_memories_are_listed_and_forgotten_for_good(resources: Resources, 
             assert await refused(bob, "forget", id=first["items"][1]["id"]) == await refused(
                 bob, "forget", id="018f0000-0000-7000-8000-000000000000"
             )
+
+
+async def test_a_host_that_can_ask_asks_its_user_before_anything_is_forgotten(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        for path, tool in (("/mcp", "forget"), ("/mcp/mem0", "delete_memory")):
+            kept = await door.memory.acting_as(user="ana").remember_fact(f"Ana keeps bees behind {path}")
+            for action in ("decline", "cancel"):
+                person = Person(action)  # type: ignore[arg-type]
+                async with connected(door, path=path, asks=person.ask) as client:
+                    assert (await refused(client, tool, id=str(kept.id))).startswith("declined: the user did not agree")
+                    assert (await refused(client, tool, id="nonsense")).startswith("invalid_input: ")
+                (question,) = person.questions
+                assert "for good" in question and question.endswith(f"Ana keeps bees behind {path}")
+            person = Person("accept")
+            async with connected(door, path=path, asks=person.ask) as client:
+                assert (await called(client, tool, id=str(kept.id)))["item_ids"] == [str(kept.id)]
+                assert (await refused(client, tool, id=str(kept.id))).startswith("not_found: ")
+            assert len(person.questions) == 1, "there is nothing to ask about what is not there"
+
+
+async def test_an_answer_to_another_question_forgets_nothing(resources: Resources) -> None:
+    async with open_door(resources) as door, connected(door, asks=Person("decline").ask) as client:
+        kept, other = [
+            str((await door.memory.acting_as(user="ana").remember_fact(f"Ana rows boat {number}")).id)
+            for number in (1, 2)
+        ]
+        asked = await client.session.call_tool("forget", {"id": kept}, allow_input_required=True)
+        assert isinstance(asked, types.InputRequiredResult) and asked.input_requests
+        agreed = {name: types.ElicitResult(action="accept", content={}) for name in asked.input_requests}
+        replayed = await client.call_tool("forget", {"id": other}, input_responses=agreed)
+        assert replayed.is_error, "the user declines the other question"
+        done = await client.call_tool("forget", {"id": kept}, input_responses=agreed)
+        assert not done.is_error
+        assert [item["id"] for item in (await called(client, "list_memories"))["items"]] == [other]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -370,3 +424,11 @@ async def test_a_connector_learns_which_issuer_opens_the_server(resources: Resou
             assert answer.json()["resource"] == f"http://127.0.0.1{resource}"
             assert answer.json()["authorization_servers"] == ["https://login.example.com"]
         assert (await door.request("GET", f"{path}/other", key=None)).status_code == 404
+        for key, door_path in ((None, "/mcp"), ("nonsense", "/mcp/agent")):
+            refusal = await door.request("POST", door_path, key=key, headers=ACCEPT, json=INITIALIZE)
+            assert refusal.status_code == 401
+            metadata = f"http://127.0.0.1{path}{door_path}"
+            assert refusal.headers["www-authenticate"] == f'Bearer resource_metadata="{metadata}"'
+            assert (await door.client.get(metadata)).json()["resource"].endswith(door_path)
+        elsewhere = await door.request("GET", "/v1/items", key=None)
+        assert (elsewhere.status_code, elsewhere.headers["www-authenticate"]) == (401, "Bearer")

@@ -13,9 +13,10 @@ from typing import Any
 import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.client.session import ElicitationFnT
 from mcp.client.streamable_http import streamable_http_client
 from tests.doors.test_cli import PROGRAM, Cli, connected
-from tests.doors.test_mcp import called, refused
+from tests.doors.test_mcp import MODES, Person, called, refused
 from tests.doors.test_same_answers import served
 
 from recordari.app import Memory
@@ -27,7 +28,9 @@ DOORS = ("http", "stdio")
 
 
 @asynccontextmanager
-async def asked_over(door: str, memory: Memory, command: Cli) -> AsyncIterator[Client]:
+async def asked_over(
+    door: str, memory: Memory, command: Cli, *, asks: ElicitationFnT | None = None, mode: str = "auto"
+) -> AsyncIterator[Client]:
     if door == "stdio":
         options = [part for noun, name in WHO.items() for part in (f"--{noun}", name)]
         program = StdioServerParameters(
@@ -36,7 +39,7 @@ async def asked_over(door: str, memory: Memory, command: Cli) -> AsyncIterator[C
             env=command.environment,
             cwd=command.folder,
         )
-        async with Client(program) as client:
+        async with Client(program, elicitation_callback=asks, mode=mode) as client:
             yield client
         return
     key = (await memory.create_key("agent")).key
@@ -59,6 +62,19 @@ def test_the_default_profile_has_eight_tools_and_this_one_has_them_too() -> None
     default, agent = ({tool.name for tool in PROFILES[name].tools} for name in ("default", "agent"))
     assert len(default) == 8 and default < agent
     assert len(agent) == len(PROFILES["agent"].tools)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_host_that_starts_the_server_asks_its_user_before_anything_is_forgotten(
+    mode: str, memory: Memory, command: Cli
+) -> None:
+    kept = str((await memory.acting_as(user="ana").remember_fact("Ana keeps bees")).id)
+    person = Person("decline")
+    async with asked_over("stdio", memory, command, asks=person.ask, mode=mode) as client:
+        assert (await refused(client, "forget", id=kept)).startswith("declined: ")
+        person.action = "accept"
+        assert (await called(client, "forget", id=kept))["item_ids"] == [kept]
+    assert len(person.questions) == 2
 
 
 @pytest.mark.parametrize("door", DOORS)

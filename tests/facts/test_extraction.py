@@ -90,6 +90,12 @@ def test_a_pronoun_gets_the_person_who_was_named_before() -> None:
 @pytest.mark.parametrize(
     ("text", "dated"),
     [
+        ("I moved from Leeds to York last month.", "last month (May 2025)"),
+        ("I quit smoking two months ago.", "two months ago (April 2025)"),
+        ("My mother retires in two years.", "in two years (2027)"),
+        ("My flight leaves in two days.", "in two days (13 June 2025)"),
+        ("I work from home on Mondays.", "on Mondays."),
+        ("I pay the rent on the 5th.", "on the 5th."),
         ("My exam is tomorrow.", "tomorrow (12 June 2025)"),
         ("I started at Globex last Monday.", "last Monday (9 June 2025)"),
         ("My lease ends on 31 October.", "31 October 2025"),

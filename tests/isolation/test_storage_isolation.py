@@ -54,7 +54,7 @@ OPERATORS = {
     "db.backup.find_reader",
     "db.backup.has_schema",
     "db.backup.list_as_owner",
-    "db.database.describe_server",
+    "operations.storage.describe_server",
     "db.migrate.ensure_database",
     "db.migrate.pending",
     "db.migrate.prepare",

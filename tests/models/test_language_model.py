@@ -18,8 +18,8 @@ from recordari.core.items import Kind
 from recordari.databases.ask import ModelSqlWriter, SqlWriter
 from recordari.facts.language import LLM, OfflineRules
 from recordari.models.language import fenced
-from recordari.sessions.messages import OfflineSummariser, Summariser
 from recordari.sessions.rules.window import NewMessage
+from recordari.sessions.summaries import OfflineSummariser, Summariser
 from recordari.wiring import make_tasks
 
 FACTS = {

@@ -423,3 +423,35 @@ def test_a_small_tenant_is_always_searched_exactly_and_a_large_one_where_little_
 def test_no_index_is_named_after_its_tenant() -> None:
     name = spec(1).name(who(LARGE))
     assert str(TenantId(tenant_id_of(LARGE)))[:8] not in name and len(name) < 63
+
+
+@pytest.mark.parametrize(
+    ("query", "index", "column"),
+    [
+        (memory_storage.queries.insert_items, "items_by_ref", "owned_by"),
+        (recall_storage.queries.version, "memory_versions_pkey", "owner_class"),
+        (
+            recall_storage.queries.owned_rows.filled(
+                changes=recall_storage.queries.changes.sql,
+                owned=recall_storage.queries.owned.sql,
+                live="true",
+                visible="true",
+                snapshot_columns="i.item_id",
+            ),
+            "memory_versions_pkey",
+            "owner_class",
+        ),
+    ],
+)
+async def test_one_owners_rows_are_found_without_those_of_others(
+    memory: Memory, query: Query, index: str, column: str
+) -> None:
+    """A condition that an index cannot check under row-level security reads the rows of every owner."""
+    async with memory.acting_as(user="ana").resources.database.transaction(memory.acting_as(user="ana").identity) as tx:
+        for setting in AS_SENT:
+            await tx.run(setting)
+        cursor = psycopg.AsyncRawCursor(tx._connection, row_factory=dict_row)
+        await cursor.execute("EXPLAIN (GENERIC_PLAN, FORMAT JSON) " + query.numbered[0])
+        (row,) = await cursor.fetchall()
+    found = [node for node in _nodes(row["QUERY PLAN"][0]["Plan"]) if node.get("Index Name") == index]
+    assert found and all(column in node["Index Cond"] for node in found), found

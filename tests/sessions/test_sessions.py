@@ -15,10 +15,10 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.errors import Conflict, Forbidden, InvalidInput, NotFound
-from recordari.sessions.messages import Summariser
 from recordari.sessions.rules.sessions import CloseReason, NoteKind, SessionStatus
 from recordari.sessions.rules.summaries import Said
 from recordari.sessions.rules.window import HINT, MessageRole, NewMessage
+from recordari.sessions.summaries import Summariser
 from recordari.tenants import tenants
 from recordari.tenants.rules import AgentDefinition
 

@@ -60,6 +60,7 @@ LEFT_OUT = {
     "protected_texts": "derived",
     "memory_versions": "derived",
     "usage": "derived",
+    "item_counts": "derived",
     "reviews": "derived",
     "discarded_objects": "derived",
     "schema_migrations": "of no tenant",

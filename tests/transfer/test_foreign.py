@@ -13,7 +13,7 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity
 from recordari.errors import InvalidInput
-from recordari.transfer.import_export import ANOTHERS, CHANGED
+from recordari.transfer.foreign import ANOTHERS, CHANGED
 from recordari.transfer.rules import ENDED, NO_ID, NO_OWNER, NO_TEXT, NOT_AN_OBJECT
 
 MEM0: dict[str, Any] = {

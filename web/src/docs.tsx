@@ -21,7 +21,7 @@ function Docs() {
     if (description && location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
   }, [description]);
   if (failed) return <main class="docs-page"><div class="error">/openapi.json cannot be read.</div></main>;
-  if (!description) return null;
+  if (!description) return <div class="docs"><nav aria-label="Operations"><a href="/" class="docs-brand"><span class="logo">◆</span> Recordari</a></nav><main class="docs-page"><h1>API</h1><div class="skeleton" aria-hidden="true">{Array.from({ length: 8 }, (_, line) => <div key={line} />)}</div></main></div>;
   return (
     <div class="docs">
       <nav aria-label="Operations">

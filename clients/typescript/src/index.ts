@@ -1,6 +1,6 @@
 import { RecordariError, problemOf } from "./errors.js"
 import { NOT_KEYED, OPERATIONS, READS } from "./schema.js"
-import type { Event, Nothing, Operations } from "./schema.js"
+import type { AddedDocument, Event, Imported, Nothing, Operations } from "./schema.js"
 
 export { RecordariError } from "./errors.js"
 export type * from "./schema.js"
@@ -44,8 +44,23 @@ export type Answer<K extends keyof Operations> = Operations[K]["answer"]
 export type Verb<K extends keyof Operations> =
   Partial<Given<K>> extends Given<K> ? (given?: Given<K>) => Promise<Answer<K>> : (given: Given<K>) => Promise<Answer<K>>
 
+/** The verbs whose bodies or answers are not JSON; the client has a method of its own for each. */
+type Streamed = "export" | "import_export" | "add_document" | "read_original"
 /** Every verb that REST serves, by the name that it has in Python. */
-export type Verbs = { [K in keyof Operations]: Verb<K> }
+export type Verbs = { [K in Exclude<keyof Operations, Streamed>]: Verb<K> }
+
+/** The bytes of a file, or its text. */
+export type FileData = Blob | ArrayBuffer | Uint8Array | string
+
+export interface DocumentGiven {
+  name: string
+  data: FileData
+  /** Such as `application/pdf`; found by the name, if left out. */
+  media_type?: string
+  source?: string
+  title?: string
+  metadata?: Record<string, unknown>
+}
 
 export interface FollowOptions {
   /** Events after this position; from now on, if left out. */
@@ -105,6 +120,38 @@ export class Client {
     }
   }
 
+  /** Everything of the tenant or of one user, one line of JSON at a time. */
+  async *export({ user_id }: { user_id?: string } = {}): AsyncGenerator<string, void, undefined> {
+    const response = await this.#send("GET", `/v1/export${queryOf({ user_id })}`, { headers: {}, repeatable: true, streams: true })
+    for await (const line of linesOf(response)) if (line) yield line
+  }
+
+  /** Write the lines of an export that this tenant does not have. They are sent while they are read. */
+  async import_export(lines: string | Iterable<string> | AsyncIterable<string>): Promise<Imported> {
+    const body = typeof lines === "string" ? lines : streamOf(lines)
+    const headers = { "Content-Type": "application/x-ndjson" }
+    const response = await this.#send("POST", "/v1/import_export", { body, headers, repeatable: false, streams: true })
+    return (await response.json()) as Imported
+  }
+
+  /** Add a document, or its next revision under the same name. */
+  async add_document({ name, data, media_type, source, title, metadata }: DocumentGiven): Promise<AddedDocument> {
+    const body = new FormData()
+    const type = media_type ?? (data instanceof Blob ? data.type : typeof data === "string" ? "text/plain" : "")
+    body.append("file", new Blob([data as BlobPart], { type }), name)
+    body.append("name", name)
+    if (source !== undefined) body.append("source", source)
+    if (metadata !== undefined) body.append("metadata", JSON.stringify(metadata))
+    const response = await this.#send("POST", `/v1/documents${queryOf({ title })}`, { body, headers: {}, repeatable: false })
+    return (await response.json()) as AddedDocument
+  }
+
+  /** The file of a document, as it was added. */
+  async read_original({ document_id }: { document_id: string }): Promise<ArrayBuffer> {
+    const path = `/v1/documents/${encodeURIComponent(document_id)}/original`
+    return (await this.#send("GET", path, { headers: {}, repeatable: true })).arrayBuffer()
+  }
+
   #placed(template: string, given: Record<string, unknown>): { path: string; rest: Record<string, unknown> } {
     const rest: Record<string, unknown> = {}
     for (const [name, value] of Object.entries(given)) if (value !== undefined) rest[name] = value
@@ -124,7 +171,7 @@ export class Client {
     method: string,
     path: string,
     how: {
-      body?: string | undefined
+      body?: string | FormData | ReadableStream<Uint8Array> | undefined
       headers: Record<string, string>
       repeatable: boolean
       signal?: AbortSignal | undefined
@@ -139,7 +186,8 @@ export class Client {
       let wait = FIRST_WAIT * 2 ** attempt * (0.5 + Math.random() / 2)
       try {
         const signal = how.signal ?? (how.streams ? null : AbortSignal.timeout(timeout))
-        const response = await send(url.replace(/\/$/, "") + path, { method, headers, body: how.body ?? null, signal })
+        const half = how.body instanceof ReadableStream ? { duplex: "half" } : {}
+        const response = await send(url.replace(/\/$/, "") + path, { method, headers, body: how.body ?? null, signal, ...half })
         if (response.ok) return response
         const problem = await problemOf(response)
         const again = NOTHING_DONE.has(problem.code) || (how.repeatable && PASSING.has(response.status))
@@ -159,6 +207,7 @@ export class Client {
 }
 
 for (const name of Object.keys(OPERATIONS) as Array<keyof Operations>) {
+  if (name in Client.prototype) continue
   Object.defineProperty(Client.prototype, name, {
     value(this: Client, given?: Record<string, unknown>) {
       return this.call(name, given)
@@ -182,6 +231,22 @@ function queryOf(fields: Record<string, unknown>): string {
   return text && `?${text}`
 }
 
+/** Lines as the bytes of a body that is sent while it is made. */
+function streamOf(lines: Iterable<string> | AsyncIterable<string>): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder()
+  const source = Symbol.asyncIterator in lines ? lines[Symbol.asyncIterator]() : lines[Symbol.iterator]()
+  return new ReadableStream({
+    async pull(controller) {
+      const { done, value } = await source.next()
+      if (done) controller.close()
+      else controller.enqueue(encoder.encode(`${value.replace(/\n$/, "")}\n`))
+    },
+    async cancel() {
+      await source.return?.()
+    },
+  })
+}
+
 async function* linesOf(response: Response): AsyncGenerator<string, void, undefined> {
   if (!response.body) return
   const reader = response.body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader()
@@ -194,6 +259,7 @@ async function* linesOf(response: Response): AsyncGenerator<string, void, undefi
       rest = lines.pop() ?? ""
       yield* lines
     }
+    if (rest) yield rest
   } finally {
     await reader.cancel().catch(() => undefined)
   }

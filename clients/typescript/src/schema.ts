@@ -1412,6 +1412,7 @@ export interface Stats {
   by_state: Record<string, number>;
   by_kind: Record<string, number>;
   by_tier: Record<string, number>;
+  by_layer: Record<string, number>;
   by_scope: Record<string, number>;
   pinned: number;
   content_bytes: number;
@@ -1751,7 +1752,7 @@ export interface Operations {
   list_erasures: { path: Nothing; query: { limit?: number; cursor?: string | null }; body: undefined; answer: ErasurePage };
   list_events: { path: Nothing; query: { types?: Array<EventType> | null; after?: number | null; limit?: number; cursor?: string | null }; body: undefined; answer: EventPage };
   list_holds: { path: { item_id: string }; query: Nothing; body: undefined; answer: Array<Hold> };
-  list_items: { path: Nothing; query: { kind?: Array<Kind> | null; scope?: Scope | null; category?: string | null; subject?: string | null; trust?: Trust | null; state?: ItemState; pinned?: boolean; since?: string | null; until?: string | null; as_of?: string | null; known_at?: string | null; limit?: number; cursor?: string | null }; body: undefined; answer: ItemPage };
+  list_items: { path: Nothing; query: { kind?: Array<Kind> | null; scope?: Scope | null; category?: string | null; subject?: string | null; trust?: Trust | null; tier?: Tier | null; session_id?: string | null; state?: ItemState; pinned?: boolean; since?: string | null; until?: string | null; as_of?: string | null; known_at?: string | null; limit?: number; cursor?: string | null }; body: undefined; answer: ItemPage };
   list_jobs: { path: Nothing; query: { status?: JobStatus | null; limit?: number; cursor?: string | null }; body: undefined; answer: JobRecordPage };
   list_keys: { path: Nothing; query: Nothing; body: undefined; answer: ApiKeyPage };
   list_messages: { path: { session_id: string }; query: { after?: number; until?: number | null; limit?: number; cursor?: string | null }; body: undefined; answer: MessagePage };

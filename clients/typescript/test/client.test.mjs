@@ -49,6 +49,34 @@ test("the feed brings changes while they happen", async () => {
   controller.abort()
 })
 
+test("an export comes line by line, and is imported again", async () => {
+  const lines = []
+  for await (const line of admin.export()) lines.push(JSON.parse(line))
+  assert.ok(lines.length > 3 && lines[0].format, "a header, then rows")
+  assert.ok(JSON.stringify(lines).includes("cello"))
+  const own = []
+  for await (const line of admin.export({ user_id: "nobody" })) own.push(line)
+  assert.ok(own.length < lines.length)
+  const again = await admin.import_export(admin.export())
+  assert.deepEqual([Object.values(again.written).filter(Boolean), again.known_items > 0], [[], true])
+  await assert.rejects(admin.import_export(["{\"no\": \"header\"}"]), { code: "invalid_input" })
+  await assert.rejects(async () => {
+    for await (const line of new Client({ url, key: "rcd_wrong" }).export()) assert.fail(line)
+  }, { code: "unauthenticated" })
+})
+
+test("a file is added, found with its citation, and read back", async () => {
+  const text = "# Returns\n\nParcels go back within thirty days.\n"
+  const added = await admin.add_document({ name: "returns.md", data: text, title: "Returns", metadata: { team: "shop" } })
+  assert.deepEqual([added.was_new, added.document.metadata.team], [true, "shop"])
+  const { items } = await admin.search_knowledge({ query: "How long may a parcel go back?" })
+  assert.equal(items[0].citation.document, "returns.md")
+  const bytes = new TextEncoder().encode(text)
+  assert.equal((await admin.add_document({ name: "returns.md", data: bytes })).was_new, false)
+  const original = await admin.read_original({ document_id: added.document.document_id })
+  assert.deepEqual(new Uint8Array(original), bytes)
+})
+
 test("what is safe is sent again, under one idempotency key", async () => {
   const seen = []
   const server = createServer((request, response) => {

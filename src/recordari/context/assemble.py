@@ -25,8 +25,9 @@ from recordari.context.rules.context import (
 )
 from recordari.context.rules.context import plan as plan_context
 from recordari.context.rules.profiles import profile_without
+from recordari.context.rules.questions import answer_without
 from recordari.context.rules.rendering import ChatMessage, Composed, ContextSection, Section, compose
-from recordari.context.sources import Base, Fetched, item_of, read_base
+from recordari.context.sources import Base, BaseReader, Fetched, item_of
 from recordari.core.checks import check_times, checked_content
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import AskedScope, Identity, SessionId, checked_choice, checked_id
@@ -37,7 +38,7 @@ from recordari.models.base import fail_open
 from recordari.models.language import LanguageModel, fenced
 from recordari.recall import recall
 from recordari.recall.accesses import note_use
-from recordari.recall.process_cache import RecallCache
+from recordari.recall.process_cache import MemoryState, RecallCache
 from recordari.recall.request import AGENT_TOP_K, MAX_QUERY_CHARACTERS, RecallAnswer, RecalledItem, RecallRequest, Via
 from recordari.recall.rules.steps import joined, next_questions
 from recordari.recall.rules.temporal.times import Interval, written_interval
@@ -156,6 +157,7 @@ class _Assembly:
         self.identity = identity
         self.request = request
         self.timings: dict[str, float] = {}
+        self.state: MemoryState | None = None
 
     async def context(self) -> Context:
         started = time.perf_counter()
@@ -193,7 +195,7 @@ class _Assembly:
         items: Mapping[SectionName, Sequence[ContextItem]],
         hint: str | None,
     ) -> Composed:
-        """Compose the context; what another section shows then leaves the profile, so that nothing is shown twice."""
+        """Compose the context; what another section shows leaves the answers and the profile: nothing is shown twice."""
         for _ in range(MOST_COMPOSED):
             composed = compose(
                 shares,
@@ -206,13 +208,20 @@ class _Assembly:
                 use_all=plan.budget < plan.profile.budget,
             )
             shown = [kept.content for section in composed.sections if section.name in _FACTS for kept in section.items]
-            profiles = [
-                replace(item, content=profile_without(item.content, shown))
-                for item in items.get(SectionName.PROFILE, ())
+            told = {name: items[name] for name in (SectionName.ANSWERS, SectionName.PROFILE) if name in items}
+            answers = [
+                replace(item, content=answer_without(item.content, shown)) for item in told.get(SectionName.ANSWERS, ())
             ]
-            if profiles == items.get(SectionName.PROFILE, []):
+            lines = [line for item in answers for line in item.content.splitlines()[1:]]
+            profiles = [
+                replace(item, content=profile_without(item.content, [*shown, *lines]))
+                for item in told.get(SectionName.PROFILE, ())
+            ]
+            left = {SectionName.ANSWERS: answers, SectionName.PROFILE: profiles}
+            rest = {name: [item for item in left[name] if item.content] for name in told}
+            if all(rest[name] == list(told[name]) for name in told):
                 break
-            items = {**items, SectionName.PROFILE: [item for item in profiles if item.content]}
+            items = {**items, **rest}
         return composed
 
     def _mark(self, step: str, started: float) -> None:
@@ -233,13 +242,17 @@ class _Assembly:
         return plan_context(situation, settings.find(self.request.profile), budget=self.request.budget)
 
     async def _fetch(self, plan: Plan) -> tuple[Base, _Recalled, _Recalled]:
-        """Fetch everything at once; the first error cancels the rest."""
+        """Read by key in one round trip; then recall and read the rest at once. The first error cancels the rest."""
+        request = self.request
+        reader = BaseReader(self.resources, self.identity, plan, request.project, request.as_of, request.known_at)
+        reader.ask_first()
+        if request.question is not None and {SectionName.LONG_TERM, SectionName.TEMPORAL} & plan.shares.keys():
+            self.state = MemoryState.asked(self.identity)
+            reader.unsent += self.state.batch
+        await reader.send()
         try:
             async with asyncio.TaskGroup() as tasks:
-                times = {"as_of": self.request.as_of, "known_at": self.request.known_at}
-                base = tasks.create_task(
-                    read_base(self.resources, self.identity, plan, project=self.request.project, **times)
-                )
+                base = tasks.create_task(reader.base())
                 long_term = tasks.create_task(self._long_term(plan))
                 temporal = tasks.create_task(self._temporal(plan))
         except BaseExceptionGroup as group:
@@ -310,8 +323,9 @@ class _Assembly:
         async def load(line: Sequence[SessionId]) -> RecallAnswer:
             return await recall.find(self.resources, self.identity, request, line=line)
 
+        assert self.state is not None
         answer, is_cached = await self.resources.get(RecallCache).read(
-            self.resources.database, self.identity, replace(request, explain=False), load
+            self.identity, replace(request, explain=False), self.state, load
         )
         return _Recalled(items=list(answer.items), degraded=answer.degraded, from_cache=is_cached, trace=answer.trace)
 

@@ -22,8 +22,8 @@ from recordari.db.outbox import Batch
 from recordari.errors import InvalidInput, Unauthenticated
 from recordari.kit.resources import Resources
 from recordari.models.base import fail_open
-from recordari.sessions.messages import Summariser
 from recordari.sessions.rules.summaries import Said
+from recordari.sessions.summaries import Summariser
 
 PROFILE_TOPIC = "profile"  # the trigger on items writes it too
 OFFLINE = "offline"
@@ -43,38 +43,49 @@ async def profile(
         row = await storage.find_profile(tx, owner)
         if row is not None and not row.is_stale:
             return row.profile
-        return await _rebuilt(tx, owner, row, now=resources.clock())
+        now = resources.clock()
+        row = row or await _inserted(tx, owner, now=now)
+        return (await _rebuilt(tx, [row], now=now))[0][0] if row is not None else NOTHING_KNOWN
 
 
 async def refresh_profiles(resources: Resources, identity: Identity, batch: Batch) -> None:
-    """Rebuild profiles whose facts have changed. A job of the outbox."""
+    """Rebuild profiles whose facts have changed, all in one transaction. A job of the outbox."""
+    is_offline = resources.get(Summariser).name == OFFLINE
     async with resources.database.transaction(identity) as tx:
         rows = await storage.find_profiles(tx, sorted(set(batch.refs)))
-    for row in rows:
-        async with resources.database.transaction(identity) as tx:
-            profile = await _rebuilt(tx, row.owner, row, now=resources.clock())
-            facts = await storage.list_facts(tx, row.owner, limit=MOST_FACTS)
-        if facts and resources.get(Summariser).name != OFFLINE:
+        if is_offline:  # who read a profile meanwhile has rebuilt it
+            rows = [row for row in rows if row.is_stale]
+        rebuilt = await _rebuilt(tx, rows, now=resources.clock())
+        if is_offline:
+            await outbox.done(tx, batch)
+            return
+    for row, (profile, facts) in zip(rows, rebuilt, strict=True):
+        if facts:
             await _write_by_model(resources, identity, row, facts, profile)
     async with resources.database.transaction(identity) as tx:
         await outbox.done(tx, batch)
 
 
-async def _rebuilt(tx: Transaction, owner: ProfileOwner, row: ProfileRow | None, *, now: datetime) -> Profile:
-    """Rebuild a profile by the offline rules and save it; changes in the meantime are recorded."""
-    if row is None:
-        # Only for owners with facts: a read alone leaves no row behind.
-        if not await storage.list_facts(tx, owner, limit=1):
-            return NOTHING_KNOWN
-        await storage.insert_profile(tx, new_id(), owner, now=now)
-        row = await storage.find_profile(tx, owner)
-        assert row is not None
-    await storage.clear_changes(tx, row.profile_id)
-    facts = await storage.list_facts(tx, owner, limit=MOST_FACTS)
-    content, number = profile_text(facts)
-    profile = Profile(content=content, facts=number, writer=OFFLINE, made_at=now)
-    await storage.save_profile(tx, row.profile_id, profile)
-    return profile
+async def _rebuilt(
+    tx: Transaction, rows: Sequence[ProfileRow], *, now: datetime
+) -> list[tuple[Profile, Sequence[KnownFact]]]:
+    """Rebuild profiles from their facts by the offline rules and save them; changes in the meantime are recorded."""
+    if not rows:
+        return []
+    await storage.clear_changes(tx, [row.profile_id for row in rows])
+    facts = await storage.list_facts(tx, [row.owner for row in rows], limit=MOST_FACTS)
+    texts = [profile_text(known) for known in facts]
+    profiles = [Profile(content=content, facts=many, writer=OFFLINE, made_at=now) for content, many in texts]
+    await storage.save_profiles(tx, {row.profile_id: profile for row, profile in zip(rows, profiles, strict=True)})
+    return list(zip(profiles, facts, strict=True))
+
+
+async def _inserted(tx: Transaction, owner: ProfileOwner, *, now: datetime) -> ProfileRow | None:
+    """An empty profile, only for an owner with facts: a read alone leaves no row behind."""
+    if not any(await storage.list_facts(tx, [owner], limit=1)):
+        return None
+    await storage.insert_profile(tx, new_id(), owner, now=now)
+    return await storage.find_profile(tx, owner)
 
 
 async def _write_by_model(
@@ -92,10 +103,10 @@ async def _write_by_model(
     if not ran or not content.strip():
         return
     async with resources.database.transaction(identity) as tx:
-        current = await storage.list_facts(tx, row.owner, limit=MOST_FACTS)
+        (current,) = await storage.list_facts(tx, [row.owner], limit=MOST_FACTS)
         if {(fact.item_id, fact.content) for fact in current} == {(fact.item_id, fact.content) for fact in facts}:
             profile = replace(profile, content=content.strip(), facts=len(facts), writer=summariser.name)
-            await storage.save_profile(tx, row.profile_id, profile)
+            await storage.save_profiles(tx, {row.profile_id: profile})
 
 
 def _owner(identity: Identity, user: str | None, agent: str | None) -> ProfileOwner:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from recordari.context.rules.questions import StandingQuestion
 from recordari.core.identity import AgentId, UserId
-from recordari.db.database import Transaction
+from recordari.db.database import BatchedQuery, Transaction, all_as
 from recordari.db.queries import Queries, columns_of
 
 queries = Queries(__name__)
@@ -48,6 +48,21 @@ class DueAnswer(QuestionRow):
 
     answer_id: UUID
     user_id: UserId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownAnswer(QuestionRow):
+    """A question with the answer that is kept for a user."""
+
+    answer_id: UUID | None
+    content: str
+    made_at: datetime | None
+    holds: bool
+    """Whether it is kept, and all that it rests on is still so."""
+
+
+def ask_answers(user_id: UserId, agent_id: AgentId | None) -> BatchedQuery[list[ShownAnswer]]:
+    return BatchedQuery(queries.answers_for_context, all_as(ShownAnswer), user_id=user_id, agent_id=agent_id)
 
 
 async def save_question(tx: Transaction, question: QuestionRow) -> QuestionRow:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 
 from recordari.context import question_storage as storage
 from recordari.context.profiles import OFFLINE, WRITE_SECONDS
-from recordari.context.question_storage import AnswerRow, QuestionRow
+from recordari.context.question_storage import AnswerRow, QuestionRow, ShownAnswer
 from recordari.context.rules.profiles import MOST_FACTS
 from recordari.context.rules.questions import (
     ANSWER_TOKENS,
@@ -48,6 +48,7 @@ from recordari.tenants.tenants import require_admin
 
 QUESTION_TOPIC = "question"  # the trigger on items writes it too
 FACTS = (Kind.FACT, Kind.PROCEDURE)
+MOST_FOUND = 2  # answers that one context finds anew
 TRIES = 3  # while what an answer rests on is being forgotten
 
 
@@ -126,6 +127,29 @@ async def standing_answer(
     return _shown(question, row, user_id)
 
 
+async def answers_for_context(
+    resources: Resources, identity: Identity, answers: Sequence[ShownAnswer]
+) -> list[ShownAnswer]:
+    """The answers that a context shows: those that are kept and still hold; of the others a few are found now."""
+    assert identity.user_id is not None
+    shown, found = [], 0
+    for answer in answers:
+        if answer.holds:
+            shown.append(answer)
+        elif found < MOST_FOUND:
+            found += 1
+            shown.append(await _found_for_context(resources, _asking(identity, identity.user_id), answer))
+    return [answer for answer in shown if answer.content]
+
+
+async def _found_for_context(resources: Resources, asking: Identity, answer: ShownAnswer) -> ShownAnswer:
+    assert asking.user_id is not None
+    async with resources.database.transaction(asking) as tx:
+        row = await storage.find_answer(tx, answer.question_id, user_id=asking.user_id)
+    found = await _found_again(resources, asking, answer, row, keeps_empty=True)
+    return replace(answer, content=found.content, made_at=found.made_at) if found is not None else answer
+
+
 async def refresh_answers(resources: Resources, identity: Identity, batch: Batch) -> None:
     """Find answers again whose user has other facts now. A job of the outbox."""
     async with resources.database.transaction(identity) as tx:
@@ -164,9 +188,11 @@ async def _found_again(
     row: AnswerRow | None,
     *,
     answerer: Answerer | None = None,
+    keeps_empty: bool = False,
 ) -> AnswerRow | None:
     """Find an answer in the memory of now and keep it; None for a user without anything to tell.
 
+    One that `keeps_empty` is found again when the user's facts change, and not with each context.
     Without an answerer the rules choose sentences, and the worker lets a configured model write it later.
     """
     assert asking.user_id is not None
@@ -175,7 +201,7 @@ async def _found_again(
         evidence = await _evidence(resources, asking, question.question)
         written = await _written(answerer, question.question, evidence)
         content, sources, writer = written or (*answer_of(question.question, evidence), OFFLINE)
-        if not content and row is None:
+        if not content and row is None and not keeps_empty:
             return None  # a read alone leaves no row behind
         found = AnswerRow(
             answer_id=row.answer_id if row is not None else new_id(),
@@ -208,7 +234,7 @@ async def _version(resources: Resources, asking: Identity) -> int:
 async def _evidence(resources: Resources, asking: Identity, question: str) -> list[Evidence]:
     """What the user's memory has about the question: facts and learnt preferences, and messages of all sessions."""
     async with resources.database.transaction(asking) as tx:
-        facts = await list_facts(tx, ProfileOwner(user_id=asking.user_id), limit=MOST_FACTS)
+        (facts,) = await list_facts(tx, [ProfileOwner(user_id=asking.user_id)], limit=MOST_FACTS)
     tastes = {fact.item_id for fact in facts if fact.category == Category.PREFERENCE or fact.kind is Kind.PROCEDURE}
     found: list[Evidence] = []
     for kinds in (FACTS, (Kind.CHAT_MESSAGE,)):

@@ -1,6 +1,7 @@
 """The sources of a context besides recall: the agent's definition, the session, the tenant, profiles.
 
-All reads by key are one round trip, and reads that depend on the session are a second one; recall runs at the same time.
+All reads by key are one round trip. What a session needs that is over, continues another one or was compressed is a second
+one; recall runs at the same time.
 A section without a source is left out, and the trace says so.
 """
 
@@ -16,12 +17,14 @@ from typing import Any, TypeVar
 from recordari.context import storage
 from recordari.context.profiles import NOTHING_KNOWN
 from recordari.context.profiles import profile as read_profile
+from recordari.context.question_storage import ShownAnswer, ask_answers
+from recordari.context.questions import answers_for_context
 from recordari.context.rules.context import ContextItem, Plan, SectionName
 from recordari.context.storage import ProfileOwner, ProfileRow
 from recordari.core.checks import END
 from recordari.core.identity import Identity, SessionId
 from recordari.core.items import Item, Trust, normalised
-from recordari.db.database import BatchedQuery
+from recordari.db.database import BatchedQuery, Record
 from recordari.kit.resources import Resources
 from recordari.knowledge import storage as knowledge_storage
 from recordari.knowledge.rules.knowledge_map import MapEntry, written_map
@@ -75,26 +78,8 @@ class Base:
     """How often the tail of the session moved without a compression."""
 
 
-async def read_base(
-    resources: Resources,
-    identity: Identity,
-    plan: Plan,
-    *,
-    project: str | None,
-    as_of: datetime | None,
-    known_at: datetime | None,
-) -> Base:
-    """Read the sections of the plan, apart from recall: in one round trip, and a second one for the session."""
-    reader = _Reader(resources, identity, plan, project, as_of, known_at)
-    reader.ask_first()
-    await reader.send()
-    reader.ask_second()
-    await reader.send()
-    return await reader.base()
-
-
-class _Reader:
-    """The reads for one context: the first batch, then the one that depends on it, then the sections."""
+class BaseReader:
+    """The reads for one context: the first batch, then what depends on it, then the sections."""
 
     def __init__(
         self,
@@ -121,13 +106,16 @@ class _Reader:
         self.delegated: BatchedQuery[list[StateEntry]] | None = None
         self.activity: BatchedQuery[list[Item]] | None = None
         self.shared: BatchedQuery[list[Item]] | None = None
-        self.profiles: list[tuple[ProfileOwner, BatchedQuery[ProfileRow | None], BatchedQuery[bool]]] = []
+        self.profiles: list[tuple[ProfileOwner, BatchedQuery[tuple[ProfileRow | None, bool]]]] = []
+        self.answers: BatchedQuery[list[ShownAnswer]] | None = None
         self.earlier: BatchedQuery[list[Session]] | None = None
         self.said_earlier: list[tuple[Session, BatchedQuery[list[Message]]]] = []
         self.current: SessionWithModel | None = None
         self.predecessor: BatchedQuery[Session | None] | None = None
         self.notes: BatchedQuery[list[SessionNote]] | None = None
-        self.messages: BatchedQuery[list[Message]] | None = None
+        self.tail: BatchedQuery[list[Record]] | None = None
+        self.messages: BatchedQuery[list[Record]] | None = None
+        """Of a session that is not over; None for one that is."""
         self.unsummarised: BatchedQuery[list[Message]] | None = None
         self.epoch_began: BatchedQuery[datetime | None] | None = None
 
@@ -145,7 +133,13 @@ class _Reader:
         if identity.agent_id is not None and {SectionName.CORE, SectionName.CHARACTERISTICS} & shares.keys():
             self.agent = self._ask(tenants_storage.ask_agent(identity.agent_id))
         if identity.session_id is not None and _OF_SESSION & shares.keys():
-            self.newest = self._ask(sessions_storage.ask_newest(identity.owned_by, identity.session_id))
+            line = identity.owned_by, identity.session_id
+            self.newest = self._ask(sessions_storage.ask_newest(*line))
+            of_epoch = self.plan.profile.cache_stable
+            most = MOST_IN_TAIL if of_epoch else TAIL
+            self.tail = self._ask(sessions_storage.ask_tail(*line, of_epoch=of_epoch, limit=most))
+            if SectionName.SUMMARY in shares:
+                self.notes = self._ask(sessions_storage.ask_newest_notes(*line))
         if SectionName.EARLIER in shares and identity.user_id is not None:
             self.earlier = self._ask(sessions_storage.ask_earlier(identity.owned_by, limit=EARLIER_READ))
         if SectionName.KNOWLEDGE_MAP in shares:
@@ -158,12 +152,18 @@ class _Reader:
             self.activity = self._ask_activity()
         if SectionName.SHARED in shares and not self._waits_for_epoch:
             self.shared = self._ask_shared(END)
+        if SectionName.ANSWERS in shares and identity.user_id is not None:
+            self.answers = self._ask(ask_answers(identity.user_id, identity.agent_id))
         if SectionName.PROFILE in shares:
             owners = [ProfileOwner(user_id=identity.user_id)] if identity.user_id is not None else []
             owners += [ProfileOwner(agent_id=identity.agent_id)] if identity.agent_id is not None else []
-            self.profiles = [
-                (owner, self._ask(storage.ask_profile(owner)), self._ask(storage.ask_due(owner))) for owner in owners
-            ]
+            self.profiles = [(owner, self._ask(storage.ask_profile(owner))) for owner in owners]
+
+    async def base(self) -> Base:
+        """Everything, after the first batch was sent."""
+        self.ask_second()
+        await self.send()
+        return await self._sections()
 
     def ask_second(self) -> None:
         """Ask for all that depends on the session, if the identity may see it, and for what earlier ones said."""
@@ -182,8 +182,8 @@ class _Reader:
         if SectionName.SUMMARY in self.plan.shares:
             if session.continues:
                 self.predecessor = self._ask(sessions_storage.ask_session(session.owned_by, session.continues))
-            if session.has_notes(self.now):
-                self.notes = self._ask(sessions_storage.ask_notes(session))
+            if not session.has_notes(self.now):
+                self.notes = None
         is_over = session.status is SessionStatus.CLOSED or session.is_idle(self.now)
         if SectionName.SUMMARY in self.plan.shares and (is_over or session.continues):
             unsummarised = session.session_id if is_over else session.continues
@@ -192,15 +192,17 @@ class _Reader:
                 sessions_storage.ask_unsummarised(session.owned_by, unsummarised, limit=MOST_UNSUMMARISED)
             )
         if not is_over:
-            is_grown = session.epoch > 0 or self.plan.profile.cache_stable
-            first = (session.epoch_from or 1) if is_grown else session.window_from
-            most = MOST_IN_TAIL if is_grown else TAIL
-            self.messages = self._ask(sessions_storage.ask_newest_messages(session, first=first, limit=most))
+            self.messages = self.tail
+            if session.epoch > 0 and not self.plan.profile.cache_stable:
+                first = session.epoch_from or 1
+                self.messages = self._ask(
+                    sessions_storage.ask_newest_messages(session, first=first, limit=MOST_IN_TAIL)
+                )
             if self._waits_for_epoch:
                 began = max(session.epoch_to or 1, session.epoch_from or 1)
                 self.epoch_began = self._ask(storage.ask_written_at(session, began))
 
-    async def base(self) -> Base:
+    async def _sections(self) -> Base:
         """All answers, as sections."""
         if self.agent is not None:
             self._add_definition(self.agent.answer)
@@ -220,6 +222,10 @@ class _Reader:
             self._add(SectionName.DAILY_LOG, [item_of(item) for item in self.activity.answer])
         if SectionName.PROFILE in self.plan.shares:
             self._add(SectionName.PROFILE, await self._profile_items())
+        if SectionName.ANSWERS in self.plan.shares:
+            asked = self.answers.answer if self.answers is not None else []
+            found = await answers_for_context(self.resources, self.identity, asked) if asked else []
+            self._add(SectionName.ANSWERS, [_answer_item(answer) for answer in found])
         return Base(
             sections=self.sections,
             hint=HINT if window is not None and window.state.compressed else None,
@@ -271,7 +277,7 @@ class _Reader:
         if self.messages is None:  # the next message opens a successor with an empty window
             self._add(SectionName.WINDOW, [], "the session is over; its summary is carried over")
             return None
-        messages = self.messages.answer
+        messages = sessions_storage.messages_of(session, self.messages.answer)
         window = window_of(session, messages, limit=limit_of(self.resources, self.current))
         shown = messages if self.plan.profile.cache_stable else window.active
         self._add(SectionName.WINDOW, [_message_item(message, session.session_id) for message in reversed(shown)])
@@ -311,16 +317,23 @@ class _Reader:
     async def _profile_items(self) -> list[ContextItem]:
         """The profiles that are not empty, rebuilt first if they are out of date: of the user, then of the agent."""
         items = []
-        for owner, row, is_due in self.profiles:
+        for owner, asked in self.profiles:
             kind, name = ("user", owner.user_id) if owner.user_id is not None else ("agent", owner.agent_id)
-            if is_due.answer or (row.answer is not None and row.answer.is_stale):
+            row, is_due = asked.answer
+            if is_due or (row is not None and row.is_stale):
                 profile = await read_profile(self.resources, self.identity, **{kind: name})
             else:
-                profile = row.answer.profile if row.answer is not None else NOTHING_KNOWN
+                profile = row.profile if row is not None else NOTHING_KNOWN
             item = ContextItem(profile.content, "profile", Trust.AGENT, f"profile:{kind}:{name}")
             if profile.content.strip():
                 items.append(replace(item, who=name, when=profile.made_at))
         return items
+
+
+def _answer_item(answer: ShownAnswer) -> ContextItem:
+    """The question, and the sentences that answer it, one in each line."""
+    content = f"{answer.question}\n{answer.content}"
+    return ContextItem(content, "standing_answer", Trust.AGENT, f"question:{answer.name}", when=answer.made_at)
 
 
 def _map_item(entries: Sequence[MapEntry]) -> ContextItem:

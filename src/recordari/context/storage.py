@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -9,11 +10,13 @@ from uuid import UUID
 from recordari.context.rules.profiles import KnownFact, Profile
 from recordari.core.identity import AgentId, Identity, UserId
 from recordari.core.items import Item
-from recordari.db.database import BatchedQuery, Record, Transaction, all_as, first_as
+from recordari.db.database import BatchedQuery, Record, Transaction, all_as, reader
 from recordari.db.queries import Queries, columns_of
 from recordari.sessions.rules.sessions import Session
 
 queries = Queries(__name__)
+
+_read_fact = reader(KnownFact)
 
 
 def ask_shared(*, before: datetime, limit: int) -> BatchedQuery[list[Item]]:
@@ -73,40 +76,47 @@ async def find_profile(tx: Transaction, owner: ProfileOwner) -> ProfileRow | Non
     return await tx.maybe(queries.find_of_agent, ProfileRow, agent_id=owner.agent_id)
 
 
-def ask_profile(owner: ProfileOwner) -> BatchedQuery[ProfileRow | None]:
-    if owner.user_id is not None:
-        return BatchedQuery(queries.find_of_user, first_as(ProfileRow), user_id=owner.user_id)
-    return BatchedQuery(queries.find_of_agent, first_as(ProfileRow), agent_id=owner.agent_id)
+def ask_profile(owner: ProfileOwner) -> BatchedQuery[tuple[ProfileRow | None, bool]]:
+    """The profile of an owner, and whether one without a profile has facts."""
 
-
-def ask_due(owner: ProfileOwner) -> BatchedQuery[bool]:
-    """Whether an owner without a profile has facts."""
-
-    def read(rows: list[Record]) -> bool:
-        return bool(rows[0]["is_due"])
+    def read(rows: list[Record]) -> tuple[ProfileRow | None, bool]:
+        row = dict(rows[0])
+        is_due = bool(row.pop("is_due"))
+        return (ProfileRow(**row) if row["profile_id"] is not None else None), is_due
 
     if owner.user_id is not None:
-        return BatchedQuery(queries.is_due_for_user, read, user_id=owner.user_id)
-    return BatchedQuery(queries.is_due_for_agent, read, agent_id=owner.agent_id)
+        return BatchedQuery(queries.look_at_user, read, user_id=owner.user_id)
+    return BatchedQuery(queries.look_at_agent, read, agent_id=owner.agent_id)
 
 
 async def find_profiles(tx: Transaction, profile_ids: list[UUID]) -> list[ProfileRow]:
     return await tx.all(queries.find_profiles, ProfileRow, profile_ids=profile_ids)
 
 
-async def list_facts(tx: Transaction, owner: ProfileOwner, *, limit: int) -> list[KnownFact]:
-    if owner.user_id is not None:
-        return await tx.all(queries.facts_of_user, KnownFact, user_id=owner.user_id, limit=limit)
-    return await tx.all(queries.facts_of_agent, KnownFact, agent_id=owner.agent_id, limit=limit)
+async def list_facts(tx: Transaction, owners: Sequence[ProfileOwner], *, limit: int) -> list[list[KnownFact]]:
+    """The facts of each owner, at most so many of each."""
+    found: list[list[KnownFact]] = [[] for _ in owners]
+    ids = {"user_ids": [owner.user_id for owner in owners], "agent_ids": [owner.agent_id for owner in owners]}
+    for row in await tx.dicts(queries.facts_of_owners, limit=limit, **ids):
+        found[row.pop("place") - 1].append(_read_fact(**row))
+    return found
 
 
-async def clear_changes(tx: Transaction, profile_id: UUID) -> None:
-    await tx.run(queries.clear_changes, profile_id=profile_id)
+async def clear_changes(tx: Transaction, profile_ids: Sequence[UUID]) -> None:
+    await tx.run(queries.clear_changes, profile_ids=list(profile_ids))
 
 
 async def insert_profile(tx: Transaction, profile_id: UUID, owner: ProfileOwner, *, now: datetime) -> None:
     await tx.run(queries.insert_profile, **columns_of(owner, profile_id=profile_id, made_at=now))
 
 
-async def save_profile(tx: Transaction, profile_id: UUID, profile: Profile) -> None:
-    await tx.run(queries.save_profile, **columns_of(profile, profile_id=profile_id))
+async def save_profiles(tx: Transaction, profiles: Mapping[UUID, Profile]) -> None:
+    """The texts by the ids of the profiles."""
+    await tx.run(
+        queries.save_profiles,
+        profile_ids=list(profiles),
+        contents=[profile.content for profile in profiles.values()],
+        facts=[profile.facts for profile in profiles.values()],
+        writers=[profile.writer for profile in profiles.values()],
+        made_ats=[profile.made_at for profile in profiles.values()],
+    )

@@ -38,19 +38,27 @@ SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made
     SELECT FROM profile_changes c WHERE c.tenant_id = p.tenant_id AND c.profile_id = p.profile_id) AS is_stale
 FROM profiles p WHERE p.tenant_id = %(tenant_id)s AND p.agent_id = %(agent_id)s
 
--- name: is_due_for_user
--- Whether a user without a profile has facts or procedures.
-SELECT NOT EXISTS (SELECT FROM profiles WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s) AND EXISTS (
-    SELECT FROM items
-    WHERE tenant_id = %(tenant_id)s AND kind IN ('fact', 'procedure') AND scope = 'user' AND user_id = %(user_id)s
-        AND live) AS is_due
+-- name: look_at_user
+-- A user's profile as above; without one, whether the user has facts or procedures.
+SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made_at, EXISTS (
+    SELECT FROM profile_changes c WHERE c.tenant_id = p.tenant_id AND c.profile_id = p.profile_id) AS is_stale,
+    p.profile_id IS NULL AND EXISTS (
+        SELECT FROM items
+        WHERE tenant_id = %(tenant_id)s AND kind IN ('fact', 'procedure') AND scope = 'user' AND user_id = %(user_id)s
+            AND live) AS is_due
+FROM (SELECT) one LEFT JOIN LATERAL (
+    SELECT * FROM profiles WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s OFFSET 0) p ON true
 
--- name: is_due_for_agent
--- Whether an agent without a profile has facts or procedures.
-SELECT NOT EXISTS (SELECT FROM profiles WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s) AND EXISTS (
-    SELECT FROM items
-    WHERE tenant_id = %(tenant_id)s AND kind IN ('fact', 'procedure') AND scope = 'agent' AND agent_id = %(agent_id)s
-        AND live) AS is_due
+-- name: look_at_agent
+-- An agent's profile as above; without one, whether the agent has facts or procedures.
+SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made_at, EXISTS (
+    SELECT FROM profile_changes c WHERE c.tenant_id = p.tenant_id AND c.profile_id = p.profile_id) AS is_stale,
+    p.profile_id IS NULL AND EXISTS (
+        SELECT FROM items
+        WHERE tenant_id = %(tenant_id)s AND kind IN ('fact', 'procedure') AND scope = 'agent' AND agent_id = %(agent_id)s
+            AND live) AS is_due
+FROM (SELECT) one LEFT JOIN LATERAL (
+    SELECT * FROM profiles WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s OFFSET 0) p ON true
 
 -- name: find_profiles
 -- Profiles by id.
@@ -58,25 +66,25 @@ SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made
     SELECT FROM profile_changes c WHERE c.tenant_id = p.tenant_id AND c.profile_id = p.profile_id) AS is_stale
 FROM profiles p WHERE p.tenant_id = %(tenant_id)s AND p.profile_id = ANY(%(profile_ids)s)
 
--- name: facts_of_user
--- What a user or an agent said about a user: pinned first, then as stated or extracted, by confidence, the newest.
-SELECT item_id, kind, scope, content, trust, category, confidence, pinned_at IS NOT NULL AS pinned,
-    NOT metadata ? 'extractor' AS stated, valid_at FROM items
-WHERE tenant_id = %(tenant_id)s AND kind IN ('fact', 'procedure') AND scope = 'user' AND user_id = %(user_id)s AND live
-    AND trust IN ('user', 'agent')
-ORDER BY pinned_at IS NOT NULL DESC, NOT metadata ? 'extractor' DESC, COALESCE(confidence, 0.9) DESC, valid_at DESC, item_id DESC LIMIT %(limit)s
-
--- name: facts_of_agent
--- What a user or an agent said of an agent: pinned first, then as stated or extracted, by confidence, the newest.
-SELECT item_id, kind, scope, content, trust, category, confidence, pinned_at IS NOT NULL AS pinned,
-    NOT metadata ? 'extractor' AS stated, valid_at FROM items
-WHERE tenant_id = %(tenant_id)s AND kind IN ('fact', 'procedure') AND scope = 'agent' AND agent_id = %(agent_id)s AND live
-    AND trust IN ('user', 'agent')
-ORDER BY pinned_at IS NOT NULL DESC, NOT metadata ? 'extractor' DESC, COALESCE(confidence, 0.9) DESC, valid_at DESC, item_id DESC LIMIT %(limit)s
+-- name: facts_of_owners
+-- What users and agents said about each of these owners: pinned first, then as stated or extracted, by confidence, the newest.
+SELECT o.place::integer AS place, f.item_id, f.kind, f.scope, f.content, f.trust, f.category, f.confidence,
+    f.pinned_at IS NOT NULL AS pinned, f.stated, f.valid_at
+FROM unnest(%(user_ids)s::text[], %(agent_ids)s::text[]) WITH ORDINALITY AS o (user_id, agent_id, place)
+CROSS JOIN LATERAL (
+    SELECT i.*, NOT i.metadata ? 'extractor' AS stated FROM (
+        (SELECT * FROM items WHERE tenant_id = %(tenant_id)s AND kind IN ('fact', 'procedure') AND scope = 'user'
+            AND user_id = o.user_id AND live AND trust IN ('user', 'agent') OFFSET 0)
+        UNION ALL
+        (SELECT * FROM items WHERE tenant_id = %(tenant_id)s AND kind IN ('fact', 'procedure') AND scope = 'agent'
+            AND agent_id = o.agent_id AND live AND trust IN ('user', 'agent') OFFSET 0)) i
+    ORDER BY i.pinned_at IS NOT NULL DESC, NOT i.metadata ? 'extractor' DESC, COALESCE(i.confidence, 0.9) DESC, i.valid_at DESC,
+        i.item_id DESC LIMIT %(limit)s) f
+ORDER BY o.place, f.pinned_at IS NOT NULL DESC, f.stated DESC, COALESCE(f.confidence, 0.9) DESC, f.valid_at DESC, f.item_id DESC
 
 -- name: clear_changes
--- Clear the recorded changes; the profile that is written next contains them.
-DELETE FROM profile_changes WHERE tenant_id = %(tenant_id)s AND profile_id = %(profile_id)s
+-- Clear the recorded changes; the profiles that are written next contain them.
+DELETE FROM profile_changes WHERE tenant_id = %(tenant_id)s AND profile_id = ANY(%(profile_ids)s)
 
 -- name: insert_profile
 -- An empty profile; from now on changes of its owner's facts are recorded.
@@ -84,7 +92,9 @@ INSERT INTO profiles (tenant_id, profile_id, user_id, agent_id, content, facts, 
 VALUES (%(tenant_id)s, %(profile_id)s, %(user_id)s, %(agent_id)s, '', 0, 'offline', %(made_at)s)
 ON CONFLICT DO NOTHING
 
--- name: save_profile
--- The new text of a profile.
-UPDATE profiles SET content = %(content)s, facts = %(facts)s, writer = %(writer)s, made_at = %(made_at)s
-WHERE tenant_id = %(tenant_id)s AND profile_id = %(profile_id)s
+-- name: save_profiles
+-- The new texts of profiles.
+UPDATE profiles p SET content = g.content, facts = g.facts, writer = g.writer, made_at = g.made_at
+FROM unnest(%(profile_ids)s::uuid[], %(contents)s::text[], %(facts)s::integer[], %(writers)s::text[],
+    %(made_ats)s::timestamptz[]) AS g (profile_id, content, facts, writer, made_at)
+WHERE p.tenant_id = %(tenant_id)s AND p.profile_id = g.profile_id

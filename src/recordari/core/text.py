@@ -21,6 +21,8 @@ MAX_POSITION = 16_383  # PostgreSQL keeps no position beyond
 MAX_POSITIONS_PER_TERM = 255
 
 # Function words say nothing about the subject of a text; they would be a third of the index.
+MOST_OF_STOP_WORDS = 200
+"""Characters of a text of stop words that are read."""
 STOP_WORDS = frozenset(
     """a an and are as at be been but by can did do does for from had has have he her hers him his how i if in into
     is it its just me my of on or our she so than that the their them then there these they this those to up us
@@ -61,6 +63,11 @@ def terms(text: str, language: str = "english") -> list[str]:
                 if term := _word_term(token, language):
                     result.append(term)
     return result
+
+
+def search_terms(text: str, language: str = "english") -> list[str]:
+    """The terms by which a text is found: where it has only stop words, those ("A", "It is what it is")."""
+    return terms(text, language) or [match.group().casefold() for match in _TOKEN.finditer(text[:MOST_OF_STOP_WORDS])]
 
 
 @lru_cache(maxsize=100_000)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, is_dataclass
-from datetime import datetime
+from dataclasses import is_dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
 from types import NoneType
@@ -24,7 +23,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import BaseRowFactory, args_row, dict_row, kwargs_row, scalar_row
 
 from recordari.core.identity import Identity, TenantId, UserId
-from recordari.db.pipeline import Part, answers_of, forget_prepared, is_unsure, records_of, rows_of
+from recordari.db.pipeline import Part, answers_of, forget_prepared, is_unsure, late_rows_of, records_of, rows_of
 from recordari.db.pool import Connection, Pool, PoolOptions
 from recordari.db.queries import Queries, Query, with_bound
 from recordari.errors import (
@@ -204,6 +203,17 @@ class Database:
         connection, answers = await self._round_trip(parts, role=role_of(identity))
         return rows_of(connection, answers[-1])
 
+    async def execute_late(
+        self, identity: Identity, query: Query, *, late: int, **parameters: Any
+    ) -> tuple[list[tuple[Any, ...]], list[Callable[[bytes], Any]]]:
+        """The same, but the last columns of a row are left as they were sent; also how to read each of those.
+
+        For many long rows of which few are looked at.
+        """
+        parts = [bind(identity), (query, with_bound({"tenant_id": identity.tenant_id}, parameters))]
+        connection, answers = await self._round_trip(parts, role=role_of(identity))
+        return late_rows_of(connection, answers[-1], late)
+
     async def pipeline(
         self,
         identity: Identity,
@@ -249,6 +259,10 @@ class Database:
         connection = await self._borrow(send)
         self._pool.give_back(connection)
         return connection, answers[len(opening) :]
+
+    async def notify(self, query: Query, payload: str) -> None:
+        """Tell other processes something in one round trip; the query reads no table."""
+        await self._round_trip([(query, {"payload": payload})], role=None)
 
     @asynccontextmanager
     async def queue(self) -> AsyncIterator[QueueTransaction]:
@@ -475,21 +489,3 @@ def _conversion(hint: Any) -> Callable[[Any], Any] | None:
         member = _conversion(parts[0])
         return tuple if member is None else lambda values: tuple(member(value) for value in values)
     return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerState:
-    version_number: int
-    version: str
-    encoding: str
-    clock: datetime
-    extensions: dict[str, str]
-    text_leakproof: bool
-    bytes: int
-
-
-async def describe_server(database: Database) -> ServerState:
-    async with database.queue() as rows:
-        state = await rows.maybe(queries.describe_server, ServerState)
-    assert state is not None
-    return state

@@ -222,8 +222,7 @@ class Wakeups:
             await asyncio.sleep(NOTIFY_WINDOW)
             topics, self._unsent = self._unsent, set()
             try:
-                async with self._database.queue() as rows:
-                    await rows.value(queries.notify, payload=" ".join([self._name, *sorted(topics)]))
+                await self._database.notify(queries.notify, " ".join([self._name, *sorted(topics)]))
             except RecordariError as error:
                 # Nothing is lost: every worker also looks for work at each tick.
                 log.warning("wake_up_not_sent", error=type(error).__name__)

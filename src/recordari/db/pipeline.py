@@ -19,7 +19,7 @@ from psycopg import generators
 from psycopg.abc import PQGen
 from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
-from psycopg.pq import ExecStatus, PipelineStatus
+from psycopg.pq import ExecStatus, Format, PipelineStatus
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.types.json import Jsonb
 
@@ -148,12 +148,25 @@ def rows_of(connection: Connection, answer: PGresult) -> list[tuple[Any, ...]]:
     return reader.load_rows(0, answer.ntuples, tuple)
 
 
+def late_rows_of(
+    connection: Connection, answer: PGresult, late: int
+) -> tuple[list[tuple[Any, ...]], list[Callable[[bytes], Any]]]:
+    """The rows of a binary answer whose last columns stay as they were sent, and how to read each of those."""
+    types = [answer.ftype(column) for column in range(answer.nfields)]
+    reader = Transformer(connection)
+    reader.set_pgresult(answer, set_loaders=False)
+    reader.set_loader_types([*types[:-late], *[_BYTES] * late], Format.BINARY)
+    reads: list[Callable[[bytes], Any]] = [reader.get_loader(oid, Format.BINARY).load for oid in types[-late:]]
+    return reader.load_rows(0, answer.ntuples, tuple), reads
+
+
 def records_of(connection: Connection, answer: PGresult) -> list[dict[str, Any]]:
     names = [(answer.fname(column) or b"").decode() for column in range(answer.nfields)]
     return [dict(zip(names, row, strict=True)) for row in rows_of(connection, answer)]
 
 
 _TEXT, _BINARY = 0, 1
+_BYTES = 17  # the type bytea, whose values are read as they are
 
 
 def written(values: Iterable[object]) -> tuple[list[bytes | None], list[int]]:

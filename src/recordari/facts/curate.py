@@ -12,7 +12,7 @@ from recordari.core.checks import BEGINNING, END, check_reason, check_times
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Scope, checked_choice, optional_choice
 from recordari.core.ids import LAST
-from recordari.core.items import EDITED_FROM, KINDS, Item, Kind, NewItem, Trust, normalised
+from recordari.core.items import EDITED_FROM, KINDS, Item, Kind, NewItem, Tier, Trust, normalised
 from recordari.db import audit
 from recordari.db.database import Transaction
 from recordari.errors import Conflict, InvalidInput, NotFound
@@ -69,6 +69,8 @@ async def list_items(
     category: str | None = None,
     subject: str | None = None,
     trust: Trust | str | None = None,
+    tier: Tier | str | None = None,
+    session_id: str | None = None,
     state: ItemState | str = ItemState.LIVE,
     pinned: bool = False,
     since: datetime | None = None,
@@ -89,6 +91,8 @@ async def list_items(
         "category": category,
         "subject": subject,
         "trust": optional_choice("trust", Trust, trust),
+        "tier": optional_choice("tier", Tier, tier),
+        "of_session": session_id,
         "state": checked_choice("state", ItemState, state),
         "pinned": pinned,
         "since": since or BEGINNING,
@@ -256,9 +260,9 @@ async def _contradicting(tx: Transaction, item: Item, successor_id: UUID | None)
     model_id = (await vector_storage.find_models(tx)).active
     older = Statement.of(item)
     near = await storage.near_facts(
-        tx, item.item_id, model_id=model_id, distance=near_distance(model_id), most=CANDIDATES
+        tx, [item.item_id], model_id=model_id, distance=near_distance(model_id), most=CANDIDATES
     )
-    for newer in map(Statement.of, near):
+    for newer in map(Statement.of, near[item.item_id]):
         if is_newer(newer, older) and ruling(newer, older).verdict is Verdict.SUPERSEDE:
             return newer.item_id
     return None

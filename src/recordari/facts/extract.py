@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Scope
-from recordari.core.items import CORROBORATION, PROJECT, Item, Kind, NewItem, Tier, Trust
+from recordari.core.items import CORROBORATION, PROJECT, Item, Kind, NewItem, Prepared, Tier, Trust
 from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
@@ -158,6 +159,28 @@ async def preview_facts(
         )
         for fact in extracted
     ]
+
+
+async def preview_items(resources: Resources, identity: Identity, items: Sequence[Prepared]) -> list[str]:
+    """What the rules would learn from messages that are not kept yet. A language model is not asked, and may learn more."""
+    async with resources.database.transaction(identity) as tx:
+        tenant = await tenants_storage.find_tenant(tx)
+    settings = tenant.settings if tenant is not None else {}
+    trusts, nearness = _TRUSTS[extraction_of(settings)], _nearness(resources)
+
+    def learn() -> list[str]:
+        found: list[str] = []
+        for item in items:
+            if item.kind is Kind.CHAT_MESSAGE and item.trust in trusts:
+                learning = learning_of(settings.get(SETTING), item.agent_id)
+                facts = [
+                    learning.categorised(fact)
+                    for fact in facts_in(item.content, speaker=item.speaker, at=item.event_time)
+                ]
+                found += [fact.content for fact in facts if learning.refused(fact, nearness) is None]
+        return found
+
+    return await asyncio.to_thread(learn)
 
 
 def owner_of(identity: Identity, row: Item) -> Identity:

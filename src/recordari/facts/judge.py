@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from recordari.core.identity import Identity
+from recordari.core.identity import Identity, Scope
 from recordari.core.items import Trust
 from recordari.db import outbox
 from recordari.db.outbox import Batch
@@ -30,14 +31,27 @@ _TRUSTED = {Trust.USER, Trust.AGENT}
 
 
 async def judge(resources: Resources, identity: Identity, batch: Batch) -> None:
-    """Judge the facts of a batch, oldest first, each only once."""
+    """Judge the facts of a batch, each only once: those of one owner oldest first, those of several owners together."""
     async with resources.database.transaction(identity) as tx:
         facts = await storage.facts_to_judge(tx, batch.refs)
         models = await vector_storage.find_models(tx)
-    for fact in facts:
-        await _judge_one(resources, identity, fact, models.active)
+    for wave in _waves(facts):
+        await _judge_wave(resources, identity, wave, models.active)
     async with resources.database.transaction(identity) as tx:
         await outbox.done(tx, batch)
+
+
+def _waves(facts: Sequence[FactRow]) -> list[list[FactRow]]:
+    """The facts in their order, at most one of each owner in a wave: what one ends is known when the next is judged."""
+    waves: list[list[FactRow]] = []
+    judged: Counter[tuple[Scope, str | None]] = Counter()
+    for fact in facts:
+        owner = fact.scope, {Scope.USER: fact.user_id, Scope.AGENT: fact.agent_id}.get(fact.scope)
+        if judged[owner] == len(waves):
+            waves.append([])
+        waves[judged[owner]].append(fact)
+        judged[owner] += 1
+    return waves
 
 
 def near_distance(model_id: str | None) -> float:
@@ -45,19 +59,25 @@ def near_distance(model_id: str | None) -> float:
     return NEAR_DISTANCES.get((model_id or "").partition("@")[0], NEAR_DISTANCE)
 
 
-async def _judge_one(resources: Resources, identity: Identity, fact: FactRow, model_id: str | None) -> None:
+async def _judge_wave(resources: Resources, identity: Identity, facts: Sequence[FactRow], model_id: str | None) -> None:
+    """Judge facts of different owners: one read, then one transaction that ends what they contradict."""
     settings = resources.settings
     most = settings.judge_candidates
     distance = near_distance(model_id) if settings.judge_distance is None else settings.judge_distance
     async with resources.database.transaction(identity) as tx:
-        near = await storage.near_facts(tx, fact.item_id, model_id=model_id, distance=distance, most=most)
-        later = [other.item_id for other in near if is_newer(Statement.of(other), Statement.of(fact))]
-        # A late fact may belong between an ended fact and its successor.
-        others = [*near, *(await storage.predecessors(tx, later, most=most) if later else [])]
-    ended = _ended(fact, others, await _rulings(resources, fact, others) if others else [])
+        item_ids = [fact.item_id for fact in facts]
+        near = await storage.near_facts(tx, item_ids, model_id=model_id, distance=distance, most=most)
+        for fact in facts:
+            later = [other.item_id for other in near[fact.item_id] if is_newer(Statement.of(other), Statement.of(fact))]
+            if later:  # a late fact may belong between an ended fact and its successor
+                near[fact.item_id] += await storage.predecessors(tx, later, most=most)
+    ended: list[Retirement] = []
+    for fact in facts:
+        others = near[fact.item_id]
+        ended += _ended(fact, others, await _rulings(resources, fact, others) if others else [])
     async with resources.database.transaction(identity) as tx:
         await retire(tx, ended, judge=resources.get(LLM).name)
-        await storage.mark_judged(tx, [fact.item_id], resources.clock())
+        await storage.mark_judged(tx, item_ids, resources.clock())
 
 
 async def _rulings(resources: Resources, fact: FactRow, others: Sequence[FactRow]) -> Sequence[Ruling]:

@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from recordari.core.checks import MAX_REASON
 from recordari.core.identity import Role, Scope
-from recordari.core.items import MAX_LABEL, Item, Kind, Trust
+from recordari.core.items import MAX_LABEL, Item, Kind, Tier, Trust
 from recordari.errors import NotFound
 from recordari.facts import curate, extract, rulings
 from recordari.facts.curate import ItemState, Provenance
@@ -123,6 +123,8 @@ async def list_items(
     category: Label = None,
     subject: Label = None,
     trust: Trust | None = None,
+    tier: Tier | None = None,
+    session_id: Label = None,
     state: ItemState = ItemState.LIVE,
     pinned: bool = False,
     since: When = None,
@@ -140,6 +142,8 @@ async def list_items(
         category=category,
         subject=subject,
         trust=trust,
+        tier=tier,
+        session_id=session_id,
         state=state,
         pinned=pinned,
         since=since,

@@ -12,7 +12,7 @@ from recordari.core.identity import Role, UserId
 from recordari.core.ids import LAST
 from recordari.core.items import Item, Trust
 from recordari.db.audit import AuditEntry
-from recordari.db.database import Transaction
+from recordari.db.database import Transaction, reader
 from recordari.db.queries import Queries
 from recordari.facts.rules.claims import EvidenceSource, Opinion
 from recordari.facts.rules.conflict import PastRuling
@@ -24,6 +24,9 @@ queries = Queries(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactRow(Item):
     is_pinned: bool
+
+
+_read_fact = reader(FactRow)
 
 
 async def sources_to_extract(tx: Transaction, item_ids: Sequence[UUID], trusts: Sequence[Trust]) -> list[Item]:
@@ -57,12 +60,14 @@ async def facts_to_judge(tx: Transaction, item_ids: Sequence[UUID]) -> list[Fact
 
 
 async def near_facts(
-    tx: Transaction, item_id: UUID, *, model_id: str | None, distance: float, most: int
-) -> list[FactRow]:
-    """Live facts that may contradict the fact."""
-    return await tx.all(
-        queries.near_facts, FactRow, item_id=item_id, model_id=model_id or "", distance=distance, most=most
-    )
+    tx: Transaction, item_ids: Sequence[UUID], *, model_id: str | None, distance: float, most: int
+) -> dict[UUID, list[FactRow]]:
+    """For each fact the live facts that may contradict it."""
+    near: dict[UUID, list[FactRow]] = {item_id: [] for item_id in item_ids}
+    parameters = {"model_id": model_id or "", "distance": distance, "most": most}
+    for row in await tx.dicts(queries.near_facts, item_ids=list(item_ids), **parameters):
+        near[row.pop("of_id")].append(_read_fact(**row))
+    return near
 
 
 async def predecessors(tx: Transaction, item_ids: Sequence[UUID], *, most: int) -> list[FactRow]:

@@ -41,32 +41,40 @@ WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND kind IN ('fa
 ORDER BY valid_at, item_id
 
 -- name: near_facts
--- Facts and procedures of the same owner that hold, archived too, and are near in meaning, or have one subject and predicate.
-WITH mine AS (
-    SELECT scope, user_id, agent_id, subject, predicate FROM items
-    WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
+-- For each of these facts, others of its owner that hold, archived too, and are near in meaning, or have its subject and
+-- predicate. Each is looked up by LATERAL … OFFSET 0: a plan for all of them might read the whole tenant.
+WITH mine AS MATERIALIZED (
+    SELECT item_id, scope, user_id, agent_id, subject, predicate FROM items
+    WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)
 ), near AS (
-    SELECT n.item_id FROM vectors m
+    SELECT g.item_id AS of_id, n.item_id FROM mine g
+    CROSS JOIN LATERAL (
+        SELECT v.embedding, v.owner FROM vectors v
+        WHERE v.tenant_id = %(tenant_id)s AND v.model_id = %(model_id)s AND v.item_id = g.item_id OFFSET 0) m
     CROSS JOIN LATERAL (
         SELECT v.item_id, v.embedding <=> m.embedding AS distance FROM vectors v
-        WHERE v.tenant_id = %(tenant_id)s AND v.model_id = m.model_id AND v.live
-            AND v.owner COLLATE "C" = m.owner AND v.kind IN ('fact', 'procedure')
-            AND v.item_id <> m.item_id
+        WHERE v.tenant_id = %(tenant_id)s AND v.model_id = %(model_id)s AND v.live
+            AND v.owner COLLATE "C" = m.owner AND v.kind IN ('fact', 'procedure') AND v.item_id <> g.item_id
         ORDER BY distance LIMIT %(most)s
     ) n
-    WHERE m.tenant_id = %(tenant_id)s AND m.item_id = %(item_id)s AND m.model_id = %(model_id)s
-        AND n.distance < %(distance)s
+    WHERE n.distance < %(distance)s
 ), claimed AS (
-    SELECT i.item_id FROM items i JOIN mine m ON i.subject = m.subject AND i.predicate = m.predicate
-    WHERE i.tenant_id = %(tenant_id)s AND i.item_id <> %(item_id)s AND i.kind IN ('fact', 'procedure') AND i.scope = m.scope
-        AND i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
-        AND (i.scope = 'tenant' OR (i.scope = 'user' AND i.user_id = m.user_id)
-            OR (i.scope = 'agent' AND i.agent_id = m.agent_id))
-    ORDER BY i.valid_at DESC LIMIT %(most)s
+    SELECT m.item_id AS of_id, c.item_id FROM mine m
+    CROSS JOIN LATERAL (
+        SELECT i.item_id FROM items i
+        WHERE i.tenant_id = %(tenant_id)s AND i.subject = m.subject AND i.predicate = m.predicate AND i.item_id <> m.item_id
+            AND i.kind IN ('fact', 'procedure') AND i.scope = m.scope
+            AND i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
+            AND (i.scope = 'tenant' OR (i.scope = 'user' AND i.user_id = m.user_id)
+                OR (i.scope = 'agent' AND i.agent_id = m.agent_id))
+        ORDER BY i.valid_at DESC LIMIT %(most)s
+    ) c
 )
-SELECT {i.item_columns}, i.pinned_at IS NOT NULL AS is_pinned FROM items i
-WHERE i.tenant_id = %(tenant_id)s AND i.item_id IN (SELECT item_id FROM near UNION SELECT item_id FROM claimed)
-    AND i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
+SELECT p.of_id, {i.item_columns}, i.is_pinned FROM (SELECT of_id, item_id FROM near UNION SELECT of_id, item_id FROM claimed) p
+CROSS JOIN LATERAL (
+    SELECT i.*, i.pinned_at IS NOT NULL AS is_pinned FROM items i
+    WHERE i.tenant_id = %(tenant_id)s AND i.item_id = p.item_id
+        AND i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL OFFSET 0) i
 ORDER BY i.valid_at DESC, i.item_id
 
 -- name: list_rulings
@@ -134,6 +142,8 @@ WHERE tenant_id = %(tenant_id)s AND item_id < %(before)s AND deleted_at IS NULL 
     AND (%(category)s::text IS NULL OR category = %(category)s)
     AND (%(subject)s::text IS NULL OR subject = %(subject)s)
     AND (%(trust)s::text IS NULL OR trust = %(trust)s)
+    AND (%(tier)s::text IS NULL OR tier = %(tier)s)
+    AND (%(of_session)s::text IS NULL OR session_id = %(of_session)s)
     AND (%(state)s = 'any' OR (%(state)s = 'live' AND NOT %(is_past)s AND live)
         OR (%(is_past)s AND valid_at <= %(as_of)s AND created_at <= %(known_at)s
             AND (invalid_at IS NULL OR invalid_at > %(as_of)s OR retired_at > %(known_at)s)) OR (%(state)s = 'superseded' AND superseded_by IS NOT NULL)

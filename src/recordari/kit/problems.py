@@ -105,7 +105,8 @@ def _rendered(
 def _headers(error: RecordariError) -> dict[str, str]:
     match error:
         case Unauthenticated():
-            return {"WWW-Authenticate": "Bearer"}
+            address = error.details.get("resource_metadata")
+            return {"WWW-Authenticate": f'Bearer resource_metadata="{address}"' if address else "Bearer"}
         case Overloaded():
             return {"Retry-After": str(max(1, math.ceil(error.retry_after)))}
         case DatabaseUnavailable():

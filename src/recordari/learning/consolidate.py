@@ -45,9 +45,9 @@ from recordari.memory.rules import Retirement
 from recordari.memory.storage import FactState
 from recordari.memory.versions import retire
 from recordari.models.base import fail_open
-from recordari.sessions.messages import summarise_session
 from recordari.sessions.rules.sessions import SessionStatus
 from recordari.sessions.sessions import find_session
+from recordari.sessions.summaries import summarise_sessions
 from recordari.tenants.tenants import require_admin
 
 log = get_log(__name__)
@@ -144,7 +144,7 @@ async def consolidate_sessions(resources: Resources, identity: Identity, **_: An
 
 async def _consolidate(resources: Resources, identity: Identity, session_ref: UUID) -> Consolidated | None:
     """Consolidate one session; None when it was consolidated before."""
-    await summarise_session(resources, identity, session_ref)
+    await summarise_sessions(resources, identity, [session_ref])
     for attempt in range(TRIES):
         learned = await _learn(resources, identity, session_ref)
         if learned is None:

@@ -116,9 +116,9 @@ async def _proposals_of(
         if item_id <= mark or item_id not in items or item_id in taken:
             continue
         near = await facts_storage.near_facts(
-            tx, item_id, model_id=model_id, distance=near_distance(model_id), most=CANDIDATES
+            tx, [item_id], model_id=model_id, distance=near_distance(model_id), most=CANDIDATES
         )
-        for new in await _compare(tx, item_id, near):
+        for new in await _compare(tx, item_id, near[item_id]):
             if not new.inputs & taken:  # one proposal per item at a time
                 news.append(new)
                 taken |= new.inputs

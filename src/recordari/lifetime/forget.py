@@ -30,7 +30,7 @@ from recordari.memory import items
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.items import refuse_shared
 from recordari.memory.objects import Objects
-from recordari.sessions.messages import SUMMARISE_TOPIC
+from recordari.sessions.summaries import SUMMARISE_TOPIC
 from recordari.sharing.share import revoke_shares
 from recordari.tenants.tenants import require_admin
 

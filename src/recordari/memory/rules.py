@@ -34,7 +34,7 @@ class Indexed:
 
 def indexed(content: str, *, speaker: str | None, language: str, tokens: bytes) -> Indexed:
     """Derive the index columns. You can search for the speaker, who is not part of the content."""
-    words = text.terms(content, language)
+    words = text.search_terms(content, language)
     return Indexed(
         tsv=text.tsvector_literal([*words, *text.terms(speaker or "", language)]),
         terms=text.hashes(words).tobytes(),

@@ -5,8 +5,9 @@ SELECT pg_advisory_xact_lock(lock.key) FROM (
 
 -- name: insert_items
 -- New items in order, each at the next position of its thread, with outbox entries of a topic; existing keys are left alone.
--- Look-ups by key are in LATERAL … OFFSET 0: a generic plan would otherwise read all rows of a small tenant.
-WITH given AS (
+-- Look-ups by key are in LATERAL … OFFSET 0: a generic plan would otherwise read all rows of a small tenant. MATERIALIZED: a
+-- condition that contains the function of the owner could leak a row, so under row-level security no index would find it.
+WITH given AS MATERIALIZED (
     SELECT *, item_owner(kind, scope, user_id, agent_id) AS owned_by
     FROM unnest({written_arrays}) WITH ORDINALITY AS g ({written_columns}, ordinal)
 ), fresh AS (

@@ -255,7 +255,7 @@ def stats(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
     figures = ask(lambda caller: reports.memory_stats(*caller), tenant)
     counts = {
         f"{name.removeprefix('by_')} {key}": number
-        for name in ("by_state", "by_kind", "by_tier", "by_scope")
+        for name in ("by_state", "by_kind", "by_layer", "by_tier", "by_scope")
         for key, number in sorted(getattr(figures, name).items())
     }
     move = figures.reembedding

@@ -20,11 +20,12 @@ from recordari.config import Settings
 from recordari.core.checks import is_loopback
 from recordari.db import migrate
 from recordari.db.address import bring_up_to_date, embedded_server, open_address
-from recordari.db.database import Database, ServerState, describe_server
+from recordari.db.database import Database
 from recordari.db.embedded.server import EmbeddedServer, ServerInfo
 from recordari.db.pool import PoolOptions
 from recordari.errors import RecordariError
 from recordari.models.pull import list_models
+from recordari.operations.storage import ServerState, describe_server
 
 OLDEST_POSTGRES = 160_000
 OLDEST_PGVECTOR = (0, 8)

@@ -131,6 +131,8 @@ class Stats:
     by_state: dict[str, int]
     by_kind: dict[str, int]
     by_tier: dict[str, int]
+    by_layer: dict[str, int]
+    """L1 working, L2 recent, L3 persistent, L4 reference."""
     by_scope: dict[str, int]
     pinned: int
     content_bytes: int
@@ -162,6 +164,7 @@ async def memory_stats(resources: Resources, identity: Identity) -> Stats:
         by_state=_sums("state", counts),
         by_kind=_sums("kind", live),
         by_tier=_sums("tier", live),
+        by_layer=_sums("layer", live),
         by_scope=_sums("scope", live),
         pinned=sum(count.pinned for count in live),
         content_bytes=sum(count.bytes for count in counts),

@@ -17,12 +17,12 @@ from recordari.config import Settings
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity
 from recordari.db import migrate
-from recordari.db.database import describe_server
 from recordari.errors import RecordariError
 from recordari.kit.resources import Resources
 from recordari.memory.vector_storage import VectorIndexes
 from recordari.models.base import fail_open
 from recordari.operations.doctor import Check, check_vector_indexes, fail, ok, warn
+from recordari.operations.storage import describe_server
 from recordari.tenants.tenants import require_admin
 
 ANSWER_SECONDS = 5.0

@@ -10,6 +10,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from recordari.core.identity import Identity
+from recordari.core.items import Kind, Tier, layer
 from recordari.db.database import Database, Transaction
 from recordari.db.pipeline import Part
 from recordari.db.queries import Queries, columns_of
@@ -67,6 +68,10 @@ class ItemCount:
     bytes: int
     pinned: int
 
+    @property
+    def layer(self) -> str:
+        return layer(Kind(self.kind), Tier(self.tier))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherCounts:
@@ -122,3 +127,21 @@ def parts_of_answer(answer: NewAnswer, *, now: datetime) -> list[Part]:
 
 async def delete_expired(tx: Transaction, *, now: datetime) -> int:
     return await tx.run(queries.delete_expired, now=now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerState:
+    version_number: int
+    version: str
+    encoding: str
+    clock: datetime
+    extensions: dict[str, str]
+    text_leakproof: bool
+    bytes: int
+
+
+async def describe_server(database: Database) -> ServerState:
+    async with database.queue() as rows:
+        state = await rows.maybe(queries.describe_server, ServerState)
+    assert state is not None
+    return state

@@ -53,8 +53,8 @@ GROUP BY agent_id ORDER BY runs DESC, agent_id LIMIT %(limit)s
 -- name: count_new
 -- The items of each day since one, by kind, whatever became of them.
 SELECT day, jsonb_object_agg(kind, number) AS new FROM (
-    SELECT (created_at AT TIME ZONE 'UTC')::date AS day, kind, count(*) AS number FROM items
-    WHERE tenant_id = %(tenant_id)s AND created_at >= %(since)s::date::timestamp AT TIME ZONE 'UTC' GROUP BY 1, 2) counted
+    SELECT day, kind, sum(items)::bigint AS number FROM item_counts
+    WHERE tenant_id = %(tenant_id)s AND day >= %(since)s GROUP BY day, kind HAVING sum(items) <> 0) counted
 GROUP BY day ORDER BY day
 
 -- name: sum_costs
@@ -63,12 +63,10 @@ SELECT currency, sum(cost) AS cost FROM runs
 WHERE tenant_id = %(tenant_id)s AND started_at >= %(since)s AND cost > 0 GROUP BY currency ORDER BY currency
 
 -- name: count_items
--- Items of the tenant by kind, tier, scope and state, in one pass.
-SELECT kind, tier, scope,
-    CASE WHEN anonymized_at IS NOT NULL OR deleted_at IS NOT NULL THEN 'forgotten' WHEN superseded_by IS NOT NULL THEN 'superseded'
-        WHEN invalid_at IS NOT NULL THEN 'invalid' WHEN archived_at IS NOT NULL THEN 'archived' ELSE 'live' END AS state,
-    count(*) AS number, sum(octet_length(content)) AS bytes, count(pinned_at) AS pinned
-FROM items WHERE tenant_id = %(tenant_id)s GROUP BY 1, 2, 3, 4
+-- Items of the tenant by kind, tier, scope and state, as every write counts them.
+SELECT kind, tier, scope, CASE state WHEN 'deleted' THEN 'forgotten' ELSE state END AS state,
+    sum(items)::bigint AS number, sum(bytes)::bigint AS bytes, sum(pinned)::bigint AS pinned
+FROM item_counts WHERE tenant_id = %(tenant_id)s GROUP BY 1, 2, 3, 4 HAVING sum(items) <> 0
 
 -- name: count_others
 -- Numbers of vectors, payloads, sessions, runs and holds of the tenant, and the size of its payloads.
@@ -98,3 +96,13 @@ VALUES (%(tenant_id)s, %(key_hash)s, %(request_hash)s, %(sealed)s, %(shows)s, %(
 -- name: delete_expired
 -- Delete expired answers.
 DELETE FROM answers WHERE tenant_id = %(tenant_id)s AND expires_at <= %(now)s
+
+-- name: describe_server
+-- Version, clock, encoding and extensions of the server, and whether the text index works under row-level security.
+SELECT current_setting('server_version_num')::integer AS version_number,
+    split_part(current_setting('server_version'), ' ', 1) AS version,
+    current_setting('server_encoding') AS encoding,
+    clock_timestamp() AS clock,
+    (SELECT jsonb_object_agg(extname, extversion) FROM pg_extension) AS extensions,
+    (SELECT proleakproof FROM pg_proc WHERE oid = 'pg_catalog.ts_match_vq(tsvector, tsquery)'::regprocedure) AS text_leakproof,
+    pg_database_size(current_database()) AS bytes

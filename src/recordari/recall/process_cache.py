@@ -14,6 +14,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -21,14 +22,14 @@ from numpy.typing import NDArray
 
 from recordari.core.cache import BoundedMap
 from recordari.core.identity import Identity, SessionId, TenantId
-from recordari.db.database import Database
+from recordari.db.database import BatchedQuery, Database
 from recordari.memory.storage import ask_line
 from recordari.recall import storage
 from recordari.recall.request import RecallAnswer, RecallRequest
 from recordari.recall.rules.candidates import Columns, Floats, Ids
 from recordari.recall.storage import SnapshotRow, Visibility, VisibleVersions
 
-MOST_OWNED = 400  # visible items that are read whole, in one round trip: it costs less than any search
+MOST_OWNED = 1_000  # visible items that are read whole, in one round trip: it costs less than any search
 MOST_ITEMS = 4_000  # in a snapshot; larger memories are searched by the indexes of the database
 MOST_BYTES = 192 * 2**20
 ITEM_BYTES = 10_000  # about: row, text and vector of one item, and cached matches of its words
@@ -58,6 +59,11 @@ class Snapshot:
     is_incomplete: bool
     """Whether some of these were still to be embedded."""
     made_at: float
+
+    @property
+    def embedded(self) -> dict[bytes, SnapshotRow]:
+        """The items with a vector, by their id and the number of their last change."""
+        return {row.candidate.item_id.bytes + row.version: row for row in self.items if row.embedding is not None}
 
     def similarity(self, vector: NDArray[np.float32]) -> Floats:
         """How near each item is to a vector; not a number for an item without one."""
@@ -114,8 +120,8 @@ class SnapshotCache:
 
     async def read(
         self, database: Database, visibility: Visibility, *, model_id: str, dimensions: int, topics: Sequence[str]
-    ) -> tuple[Snapshot, bool, bool] | None:
-        """The items visible now, whether the topics have work left, and whether all of them were read just now.
+    ) -> tuple[Snapshot, bool, bytes | None] | None:
+        """The items visible now, whether the topics have work left, and the links of facts where they were read with them.
 
         None when the database must be searched.
         """
@@ -145,27 +151,35 @@ class SnapshotCache:
             snapshot = replace(snapshot, state=state)
         self._requests.pop(key)  # a snapshot that must make room has to be earned again
         self._keep(key, snapshot)
-        return snapshot, state.waiting, False
+        return snapshot, state.waiting, None
 
     async def _read_owned(
         self, database: Database, key: _Key, dimensions: int, topics: Sequence[str]
-    ) -> tuple[Snapshot, bool, bool] | None:
-        """Read a small memory whole, unless it is at hand and has not changed; None if it is not small."""
+    ) -> tuple[Snapshot, bool, bytes | None] | None:
+        """Read a small memory; of one that is at hand only what has changed. None if it is not small."""
         snapshot = self._snapshots.get(key)
-        known = snapshot.state.changes if snapshot is not None and not snapshot.is_incomplete else None
-        changes, waiting, rows = await storage.find_owned_rows(
-            database, key.visibility, key.model_id, known=known, topics=topics, limit=MOST_OWNED + 1
+        rows = snapshot.embedded if snapshot is not None else {}
+        owned = await storage.find_owned_rows(
+            database,
+            key.visibility,
+            key.model_id,
+            known=snapshot.state.changes if snapshot is not None and not snapshot.is_incomplete else None,
+            entries=b"".join(rows),
+            topics=topics,
+            limit=MOST_OWNED + 1,
         )
-        if len(rows) > MOST_OWNED:
+        if len(owned.entries) > MOST_OWNED * _ENTRY:
             self._large.put(key, True)
             return None
-        is_fresh = snapshot is None or changes != known
-        if snapshot is None or is_fresh:
-            versions = b"".join(row.candidate.item_id.bytes + row.version for row in rows)
-            state = VisibleVersions(changes=changes, versions=versions, waiting=waiting)
-            snapshot = _snapshot(rows, state, dimensions)
+        if snapshot is not None and not snapshot.is_incomplete and owned.changes == snapshot.state.changes:
+            self._keep(key, snapshot)
+            return snapshot, owned.waiting, None
+        state = VisibleVersions(changes=owned.changes, versions=owned.entries, waiting=owned.waiting)
+        rows = rows | {row.candidate.item_id.bytes + row.version: row for row in owned.rows}
+        entries = (owned.entries[at : at + _ENTRY] for at in range(0, len(owned.entries), _ENTRY))
+        snapshot = _snapshot([rows[entry] for entry in entries], state, dimensions)
         self._keep(key, snapshot)
-        return snapshot, waiting, is_fresh
+        return snapshot, owned.waiting, owned.links
 
     async def _current_state(self, database: Database, key: _Key, topics: Sequence[str]) -> VisibleVersions:
         """The state now. Callers during a read share the next read, which begins after all of them called."""
@@ -267,6 +281,22 @@ def _snapshot(rows: list[SnapshotRow], state: VisibleVersions, dimensions: int) 
     )
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryState:
+    """How often the memory of an identity has changed, and the sessions of its line; to be sent in a batch of reads."""
+
+    version: BatchedQuery[int]
+    line: BatchedQuery[list[SessionId]] | None
+
+    @classmethod
+    def asked(cls, identity: Identity) -> MemoryState:
+        return cls(storage.ask_version(identity), ask_line(identity))
+
+    @property
+    def batch(self) -> list[BatchedQuery[Any]]:
+        return [self.version] if self.line is None else [self.version, self.line]
+
+
 class RecallCache:
     """The answers of this process, each valid until the memory that it was found in changes."""
 
@@ -276,15 +306,16 @@ class RecallCache:
 
     async def read(
         self,
-        database: Database,
         identity: Identity,
         request: RecallRequest,
+        state: MemoryState,
         load: Callable[[Sequence[SessionId]], Awaitable[RecallAnswer]],
     ) -> tuple[RecallAnswer, bool]:
-        """The answer to a request, and whether it came from the cache; `load` gets the sessions of the caller's line."""
-        asked, line = storage.ask_version(identity), ask_line(identity)
-        await database.read_batch(identity, [asked] if line is None else [asked, line])
-        version = asked.answer
+        """The answer to a request, and whether it came from the cache; `load` gets the sessions of the caller's line.
+
+        `state` was read before: if the memory changes meanwhile, the answer counts for the state before and is not used again.
+        """
+        version, line = state.version.answer, state.line
         # The viewpoint decides what is visible and the request what is asked: nothing else does.
         key = (identity.viewpoint, request)
         cached = self._answers.get(key)

@@ -137,11 +137,11 @@ class _Recall:
         check_request(identity, request)
 
     async def answer(self) -> RecallAnswer:
-        terms = text.terms(self.request.query, "english")
+        terms = text.search_terms(self.request.query, "english")
         view = await self.resources.get(TenantViews).get(self.resources.database, self.identity)
         self._choose_places(view)
         if view.language != "english":
-            terms = text.terms(self.request.query, view.language)
+            terms = text.search_terms(self.request.query, view.language)
         # The model takes longest: meanwhile everything happens that needs no vector.
         embedding = asyncio.create_task(self._embedded(view))
         try:
@@ -273,7 +273,7 @@ class _Recall:
         if cached is None:
             return None
         self._mark("candidates")
-        snapshot, waiting, is_fresh = cached
+        snapshot, waiting, links = cached
         hits = find_rows(
             snapshot.columns,
             snapshot.similarity(search.vector),
@@ -294,7 +294,7 @@ class _Recall:
         return SearchResult(
             best=best,
             items=items,
-            links=[(row.candidate.item_id, source) for row in rows for source in row.sources] if is_fresh else None,
+            links=storage.links_of(links, items) if links is not None else None,
             waiting=waiting,
             pending=await self._pending() if waiting and request.explain else 0,
             counts=hits.counts() if request.explain else {},

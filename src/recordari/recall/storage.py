@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import zip_longest
-from operator import itemgetter
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 import numpy as np
@@ -307,23 +306,25 @@ class Visibility:
     archived: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotRow:
-    """A visible item with everything that recall needs of it."""
+class SnapshotRow(NamedTuple):
+    """A visible item with everything that recall needs of it; a tuple, because every search makes hundreds of them."""
 
     version: bytes
-    columns: Sequence[Any]
-    """Those of the item."""
     candidate: Candidate
     embedding: NDArray[np.float16] | None
     names: Sequence[str]
-    sources: Sequence[UUID]
-    """Of a fact: the items that it was taken from."""
+    columns: Sequence[Any]
+    """Those of the item."""
+    reads: Sequence[Callable[[bytes], Any]] | None = None
+    """How to read these columns, if they are still as the database sent them."""
 
     @property
     def item(self) -> Item:
         """Made when it is needed: of the items that are searched, few are shown."""
-        return _read_item(**dict(zip(READ_COLUMNS, self.columns, strict=True)))
+        columns = self.columns
+        if self.reads is not None:
+            columns = [None if sent is None else read(sent) for read, sent in zip(self.reads, columns, strict=True)]
+        return _read_item(**dict(zip(READ_COLUMNS, columns, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -353,20 +354,45 @@ async def find_visible_versions(
     return VisibleVersions(changes=changes, versions=versions, waiting=waiting)
 
 
-async def find_owned_rows(
-    database: Database, visibility: Visibility, model_id: str, *, known: int | None, topics: Sequence[str], limit: int
-) -> tuple[int, bool, list[SnapshotRow]]:
-    """How often the visible items have changed, whether the topics have work left, and up to so many of the items.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedRows:
+    """The state of a small memory; entries and rows are empty if it has not changed."""
 
-    There are none where the count of changes is the known one.
-    """
+    changes: int
+    waiting: bool
+    entries: bytes
+    """The id and the number of the last change of each visible item."""
+    links: bytes
+    """The ids of a fact and of what it was taken from, for each such pair."""
+    rows: Sequence[SnapshotRow]
+    """The items that were not known."""
+
+
+async def find_owned_rows(
+    database: Database,
+    visibility: Visibility,
+    model_id: str,
+    *,
+    known: int | None,
+    entries: bytes,
+    topics: Sequence[str],
+    limit: int,
+) -> OwnedRows:
+    """The visible items, unless their count of changes is the known one; whole only those that are not among the entries."""
     identity = visibility.identity
     parameters = _visible_parameters(identity, visibility) | _vector_parameters(identity, visibility)
     parameters |= {"topics": list(topics), "limit": limit, "session_user": identity.user_id}
+    parameters |= {"model_id": model_id, "known": known, "entries": entries}
     query = replace(_snapshot_query(visibility, queries.owned_rows), binary=True)
-    rows = await database.execute(identity, query, model_id=model_id, known=known, **parameters)
-    changes, waiting, *_ = rows[0]
-    return changes, waiting, [_snapshot_row(*columns) for _, _, *columns in rows if columns[0] is not None]
+    rows, reads = await database.execute_late(identity, query, late=len(READ_COLUMNS), **parameters)
+    changes, waiting, visible, links, *_ = rows[0]
+    return OwnedRows(
+        changes=changes,
+        waiting=waiting,
+        entries=visible or b"",
+        links=links or b"",
+        rows=[_snapshot_row(*row[5:], reads=reads) for row in rows if row[4] is not None],
+    )
 
 
 async def find_snapshot_rows(
@@ -383,6 +409,10 @@ def _snapshot_query(visibility: Visibility, query: Query) -> Query:
     return _filled(query, AskedScope.HISTORY in visibility.scopes, visibility.archived)
 
 
+def _candidate_columns() -> str:
+    return ", ".join(f"i.{column.strip()}" for column in queries.candidate_columns.sql.split(","))
+
+
 @lru_cache(maxsize=16)
 def _filled(query: Query, history: bool, archived: bool) -> Query:
     variant = SearchVariant(past="holds_now", archived=archived, of_source=False, history=history)
@@ -390,30 +420,26 @@ def _filled(query: Query, history: bool, archived: bool) -> Query:
     filled = query.filled(
         owned=" UNION ALL ".join(f"({part.sql})" for part in parts),
         changes=queries.changes.sql,
-        snapshot_columns=queries.snapshot_columns.sql,
+        snapshot_columns=queries.snapshot_columns.filled(candidate_columns=_candidate_columns()).sql,
         live=variant.live,
         visible=variant.visible,
     )
     return replace(filled, name=f"{query.name}_{variant.name}")
 
 
-_FEATURES = ("thread", "position", "terms", "tokens", "traits")
-_PLACES = {name: place for place, name in enumerate((*_FEATURES, *READ_COLUMNS))}
-_KIND = _PLACES["kind"]
-_OF_CANDIDATE = [_PLACES[name] for name in Candidate._fields[: Candidate._fields.index("similarity")]]
-_candidate_values: Callable[[Sequence[Any]], Any] = itemgetter(*_OF_CANDIDATE)
+_FOUND = Candidate._fields.index("similarity")
 
 
-def _snapshot_row(version: bytes, *values: Any) -> SnapshotRow:
+def _snapshot_row(version: bytes, *values: Any, reads: Sequence[Callable[[bytes], Any]] | None = None) -> SnapshotRow:
     """A row of `snapshot_columns`."""
-    *columns, embedding, names, sources = values
+    is_fact, embedding, names = values[_FOUND : _FOUND + 3]
     return SnapshotRow(
-        version=version,
-        columns=columns[len(_FEATURES) :],
-        candidate=Candidate(*[*_candidate_values(columns), None, columns[_KIND] == Kind.FACT]),
-        embedding=None if embedding is None else np.frombuffer(embedding, dtype=">f2", offset=4),
-        names=names,
-        sources=sources or (),
+        version,
+        Candidate(*values[:_FOUND], is_fact=is_fact),
+        None if embedding is None else np.frombuffer(embedding, dtype=">f2", offset=4),
+        names,
+        values[_FOUND + 3 :],
+        reads,
     )
 
 
@@ -455,6 +481,13 @@ def ask_version(identity: Identity) -> BatchedQuery[int]:
     """How often the memory of the identity has changed; it differs after every change."""
     owners = {"user_id": identity.user_id, "agent_id": identity.agent_id, "session_id": identity.session_id}
     return BatchedQuery(queries.version, lambda rows: int(rows[0]["version"]), owned_by=identity.owned_by, **owners)
+
+
+def links_of(links: bytes, item_ids: Collection[UUID]) -> list[tuple[UUID, UUID]]:
+    """Pairs of a fact and the turn that it was taken from, among these items; `links` are those of `OwnedRows`."""
+    by_bytes = {item_id.bytes: item_id for item_id in item_ids}
+    pairs = ((links[at : at + 16], links[at + 16 : at + 32]) for at in range(0, len(links), 32))
+    return [(by_bytes[fact], by_bytes[turn]) for fact, turn in pairs if fact in by_bytes and turn in by_bytes]
 
 
 async def links_among(database: Database, identity: Identity, item_ids: Sequence[UUID]) -> list[tuple[UUID, UUID]]:

@@ -218,12 +218,15 @@ LEFT JOIN LATERAL (
     WHERE tenant_id = %(tenant_id)s AND model_id = %(model_id)s AND item_id = w.item_id AND w.distance IS NULL OFFSET 0) v ON true
 
 -- name: changes
--- Fragment: how often the memory of these owners has changed.
-SELECT COALESCE(sum(m.version), 0)::bigint AS version FROM memory_versions m
-    WHERE m.tenant_id = %(tenant_id)s AND m.owner_class = ANY(ARRAY(
-        SELECT owner_class('session', %(session_user)s, NULL, s) FROM unnest(%(session_ids)s::text[]) AS s)
-        || ARRAY[owner_class('tenant', NULL, NULL, NULL), owner_class('user', %(user_id)s, NULL, NULL),
-            owner_class('agent', NULL, %(agent_id)s, NULL), owner_class('session', %(history_user)s, NULL, NULL)])
+-- Fragment: how often the memory of these owners has changed. Their classes are made before the counts are looked up: under
+-- row-level security no index finds a row by a function that could leak it.
+SELECT COALESCE(sum(m.version), 0)::bigint AS version FROM (
+        SELECT DISTINCT k.class FROM (
+            SELECT owner_class('session', %(session_user)s, NULL, s) AS class FROM unnest(%(session_ids)s::text[]) AS s
+            UNION ALL VALUES (owner_class('tenant', NULL, NULL, NULL)), (owner_class('user', %(user_id)s, NULL, NULL)),
+                (owner_class('agent', NULL, %(agent_id)s, NULL)), (owner_class('session', %(history_user)s, NULL, NULL))) k) k
+    CROSS JOIN LATERAL (
+        SELECT version FROM memory_versions WHERE tenant_id = %(tenant_id)s AND owner_class = k.class OFFSET 0) m
 
 -- name: owned
 -- Fragment: what these owners have, found by owner alone, whatever else the tenant has and the statistics of the table say:
@@ -246,16 +249,15 @@ SELECT c.version, CASE WHEN c.version IS DISTINCT FROM %(known)s::bigint THEN (
 FROM ({changes}) c
 
 -- name: snapshot_columns
--- Fragment: everything that recall needs of an item: features, texts, vectors and names.
-xidsend(i.xmin) AS version, i.thread, i.position, i.terms, i.tokens, i.traits,
-    {i.item_columns},
+-- Fragment: everything that recall needs of an item: its number of changes, what the ranker needs in the order of `Candidate`,
+-- vectors and names, then its own columns.
+xidsend(i.xmin) AS version, {candidate_columns}, i.kind = 'fact' AS is_fact,
     (SELECT halfvec_send(v.embedding) FROM vectors v
      WHERE v.tenant_id = %(tenant_id)s AND v.model_id = %(model_id)s AND v.item_id = i.item_id) AS embedding,
     ARRAY(
         SELECT e.key FROM mentions m JOIN entities e ON e.tenant_id = m.tenant_id AND e.entity_id = m.entity_id
         WHERE m.tenant_id = %(tenant_id)s AND m.item_id = i.item_id) AS names,
-    CASE WHEN i.kind = 'fact' THEN ARRAY(
-        SELECT e.source_item_id FROM evidence e WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id) END AS sources
+    {i.item_columns}
 
 -- name: snapshot_rows
 -- Everything that recall needs of these items, if they are visible now.
@@ -264,13 +266,26 @@ FROM items i
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND {live} AND {visible}
 
 -- name: owned_rows
--- Everything that recall needs of the visible items of some owners, up to a limit, unless their count of changes is the known
--- one. The first column is that count, the second whether topics have work left.
-SELECT c.version, EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = ANY(%(topics)s)) AS waiting, r.*
-FROM ({changes}) c
+-- The count of changes of some owners' items, and whether topics have work left. If the count is not the known one: the visible
+-- items up to a limit, each by its id and the number of its last change, pairs of their facts and what these were taken from,
+-- and everything of those items that are not known in this version.
+WITH counted AS MATERIALIZED ({changes}), seen AS MATERIALIZED (
+    SELECT i.*, uuid_send(i.item_id) || xidsend(i.xmin) AS entry FROM counted c CROSS JOIN LATERAL ({owned}) i
+    WHERE c.version IS DISTINCT FROM %(known)s::bigint AND {live} AND {visible} LIMIT %(limit)s
+)
+SELECT c.version, EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = ANY(%(topics)s)) AS waiting,
+    CASE WHEN COALESCE(r.place, 1) = 1 THEN (SELECT string_agg(s.entry, ''::bytea) FROM seen s) END AS entries,
+    CASE WHEN COALESCE(r.place, 1) = 1 THEN (
+        SELECT string_agg(uuid_send(e.item_id) || uuid_send(e.source_item_id), ''::bytea)
+        FROM seen s CROSS JOIN LATERAL (
+            SELECT e.item_id, e.source_item_id FROM evidence e
+            WHERE e.tenant_id = %(tenant_id)s AND e.item_id = s.item_id AND s.kind = 'fact' OFFSET 0) e) END AS links,
+    r.*
+FROM counted c
 LEFT JOIN LATERAL (
-    SELECT {snapshot_columns} FROM ({owned}) i
-    WHERE c.version IS DISTINCT FROM %(known)s::bigint AND {live} AND {visible} LIMIT %(limit)s) r ON true
+    SELECT row_number() OVER () AS place, {snapshot_columns} FROM seen i WHERE i.entry NOT IN (
+        SELECT substring(%(entries)s::bytea FROM n * 20 + 1 FOR 20)
+        FROM generate_series(0, length(%(entries)s::bytea) / 20 - 1) AS n)) r ON true
 
 -- name: add_counts
 -- Adds how often items were recalled since the last flush.
@@ -304,15 +319,18 @@ WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND (%(owned_by)s::tex
 ORDER BY last_at DESC
 
 -- name: version
--- How often the memory of these owners has changed; of a user with all sessions, of a session with all of its line.
-SELECT COALESCE(sum(version), 0)::bigint AS version FROM memory_versions
-WHERE tenant_id = %(tenant_id)s AND owner_class = ANY(ARRAY[
-    owner_class('tenant', NULL, NULL, NULL), owner_class('user', %(user_id)s, NULL, NULL),
-    owner_class('agent', NULL, %(agent_id)s, NULL), owner_class('session', %(user_id)s, NULL, %(session_id)s)]
-    || ARRAY(SELECT owner_class('session', %(user_id)s, NULL, s.session_id) FROM sessions s
+-- How often the memory of these owners has changed; of a user with all sessions, of a session with all of its line. Found as in
+-- `changes`.
+SELECT COALESCE(sum(m.version), 0)::bigint AS version FROM (
+    SELECT DISTINCT k.class FROM (
+        SELECT owner_class('session', %(user_id)s, NULL, s.session_id) AS class FROM sessions s
         WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s AND s.root_id = (
             SELECT root_id FROM sessions
-            WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s)))
+            WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s)
+        UNION ALL VALUES (owner_class('tenant', NULL, NULL, NULL)), (owner_class('user', %(user_id)s, NULL, NULL)),
+            (owner_class('agent', NULL, %(agent_id)s, NULL)), (owner_class('session', %(user_id)s, NULL, %(session_id)s))) k) k
+CROSS JOIN LATERAL (
+    SELECT version FROM memory_versions WHERE tenant_id = %(tenant_id)s AND owner_class = k.class OFFSET 0) m
 
 -- name: outdated_among
 -- Pairs of these items: a fact of the first has ended, and the second is the fact that ended it, or what that was taken from.

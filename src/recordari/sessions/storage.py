@@ -110,8 +110,8 @@ async def list_session_owners(tx: Transaction, session_id: SessionId) -> list[Ow
     return [row["owned_by"] for row in rows]
 
 
-async def find_by_ref(tx: Transaction, session_ref: UUID) -> Session | None:
-    return _first(await tx.dicts(queries.find_by_ref, session_ref=session_ref))
+async def find_by_refs(tx: Transaction, session_refs: Sequence[UUID]) -> list[Session]:
+    return [_session(row) for row in await tx.dicts(queries.find_by_refs, session_refs=list(session_refs))]
 
 
 async def insert_session(tx: Transaction, new: NewSession, *, now: datetime) -> bool:
@@ -248,20 +248,43 @@ async def list_messages(
     return _messages(session, await tx.dicts(queries.list_messages, thread=thread, first=first, last=end, limit=limit))
 
 
+async def list_spans(
+    tx: Transaction, spans: Sequence[tuple[Session, int, int | None]], *, limit: int
+) -> list[list[Message]]:
+    """For each session, the messages from one position to another, or to the last; at most so many of each."""
+    rows = await tx.dicts(
+        queries.list_spans,
+        threads=[session.thread for session, _, _ in spans],
+        firsts=[first for _, first, _ in spans],
+        lasts=[2**31 - 1 if last is None else last for _, _, last in spans],
+        limit=limit,
+    )
+    by_span: list[list[Record]] = [[] for _ in spans]
+    for row in rows:
+        by_span[row.pop("span") - 1].append(row)
+    return [_messages(session, of_span) for (session, _, _), of_span in zip(spans, by_span, strict=True)]
+
+
 async def list_newest_messages(tx: Transaction, session: Session, *, first: int, limit: int) -> list[Message]:
     """The newest messages of a session from a position on, oldest first."""
     rows = await tx.dicts(queries.list_newest_messages, thread=session.thread, first=first, limit=limit)
     return _messages(session, rows[::-1])
 
 
-def ask_newest_messages(session: Session, *, first: int, limit: int) -> BatchedQuery[list[Message]]:
-    return BatchedQuery(
-        queries.list_newest_messages,
-        lambda rows: _messages(session, rows[::-1]),
-        thread=session.thread,
-        first=first,
-        limit=limit,
-    )
+def ask_newest_messages(session: Session, *, first: int, limit: int) -> BatchedQuery[list[Record]]:
+    """Rows for `messages_of`."""
+    return BatchedQuery(queries.list_newest_messages, list, thread=session.thread, first=first, limit=limit)
+
+
+def ask_tail(owner: Owner, session_id: SessionId, *, of_epoch: bool, limit: int) -> BatchedQuery[list[Record]]:
+    """The same for the window of the newest session of a line, or for its epoch, before the session is known."""
+    ids = {"owned_by": owner, "session_id": session_id}
+    return BatchedQuery(queries.list_tail, list, of_epoch=of_epoch, limit=limit, **ids)
+
+
+def messages_of(session: Session, rows: Sequence[Record]) -> list[Message]:
+    """The messages of a session from rows that are newest first; oldest first."""
+    return _messages(session, rows[::-1])
 
 
 async def list_unsummarised(tx: Transaction, session: Session, *, before: int | None, limit: int) -> list[Message]:
@@ -321,8 +344,9 @@ async def list_notes(tx: Transaction, session: Session) -> list[SessionNote]:
     return await tx.all(queries.list_notes, SessionNote, **_key(session))
 
 
-def ask_notes(session: Session) -> BatchedQuery[list[SessionNote]]:
-    return BatchedQuery(queries.list_notes, all_as(SessionNote), **_key(session))
+def ask_newest_notes(owner: Owner, session_id: SessionId) -> BatchedQuery[list[SessionNote]]:
+    """The notes of the newest session of a line."""
+    return BatchedQuery(queries.list_newest_notes, all_as(SessionNote), owned_by=owner, session_id=session_id)
 
 
 async def delete_expired(tx: Transaction, *, now: datetime) -> int:

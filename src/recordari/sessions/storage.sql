@@ -74,13 +74,13 @@ WHERE s.tenant_id = %(tenant_id)s AND s.session_id = %(session_id)s AND s.owned_
 SELECT owned_by FROM sessions WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s
 ORDER BY owned_by <> %(own)s, owned_by LIMIT 2
 
--- name: find_by_ref
--- One session by its reference, as the outbox has it.
+-- name: find_by_refs
+-- Sessions by their references, as the outbox has them.
 SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_id, s.status, s.close_reason,
     s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
     s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.tail_before, s.tail_moves, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
     s.summary_trust, s.folded_to, s.folds
-FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.session_ref = %(session_ref)s
+FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.session_ref = ANY(%(session_refs)s)
 
 -- name: insert_session
 -- A new open session; nothing when its id is taken or its line has an open one.
@@ -186,6 +186,19 @@ WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)
     AND (kind = 'chat_message' OR (kind = 'tool_output' AND metadata ? 'role'))
 ORDER BY position, item_id LIMIT %(limit)s
 
+-- name: list_spans
+-- The same for several threads at once, each with its positions and with a limit of its own.
+SELECT g.span::integer AS span, m.* FROM unnest(%(threads)s::text[], %(firsts)s::integer[], %(lasts)s::integer[])
+    WITH ORDINALITY AS g (thread, first, last, span)
+CROSS JOIN LATERAL (
+    SELECT item_id, kind, position, scope, trust, speaker, content, event_time, payload_key, metadata FROM items
+    WHERE tenant_id = %(tenant_id)s AND thread = g.thread AND position >= g.first AND position <= g.last
+        AND invalid_at IS NULL AND superseded_by IS NULL AND deleted_at IS NULL AND anonymized_at IS NULL
+        AND (archived_at IS NULL OR tier NOT IN ('run', 'session'))
+        AND (kind = 'chat_message' OR (kind = 'tool_output' AND metadata ? 'role'))
+    ORDER BY position, item_id LIMIT %(limit)s) m
+ORDER BY g.span, m.position, m.item_id
+
 -- name: list_newest_messages
 -- The newest messages of a thread from a position on, newest first, faded ones too.
 SELECT item_id, kind, position, scope, trust, speaker, content, event_time, payload_key, metadata FROM items
@@ -194,6 +207,24 @@ WHERE tenant_id = %(tenant_id)s AND thread = %(thread)s AND position >= %(first)
     AND (archived_at IS NULL OR tier NOT IN ('run', 'session'))
     AND (kind = 'chat_message' OR (kind = 'tool_output' AND metadata ? 'role'))
 ORDER BY position DESC, item_id DESC LIMIT %(limit)s
+
+-- name: list_tail
+-- The newest messages in the window of the newest session of a line, or of its present epoch, newest first, faded ones too.
+SELECT m.* FROM (
+    SELECT session_thread(s.owned_by, s.session_id) AS thread,
+        CASE WHEN %(of_epoch)s THEN COALESCE(s.epoch_from, 1) ELSE s.window_from END AS first
+    FROM sessions s
+    WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s AND s.root_id = (
+        SELECT root_id FROM sessions
+        WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s)
+    ORDER BY s.session_ref DESC LIMIT 1) newest
+CROSS JOIN LATERAL (
+    SELECT item_id, kind, position, scope, trust, speaker, content, event_time, payload_key, metadata FROM items
+    WHERE tenant_id = %(tenant_id)s AND thread = newest.thread AND position >= newest.first
+        AND invalid_at IS NULL AND superseded_by IS NULL AND deleted_at IS NULL AND anonymized_at IS NULL
+        AND (archived_at IS NULL OR tier NOT IN ('run', 'session'))
+        AND (kind = 'chat_message' OR (kind = 'tool_output' AND metadata ? 'role'))
+    ORDER BY position DESC, item_id DESC LIMIT %(limit)s) m
 
 -- name: list_unsummarised
 -- The newest messages before a position that the summary of their session does not cover, newest first.
@@ -232,6 +263,17 @@ WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %
 -- The notes of a session in the order they were made.
 SELECT note_id, kind, content, importance, item_id, created_at FROM notes
 WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s ORDER BY note_id
+
+-- name: list_newest_notes
+-- The notes of the newest session of a line in the order they were made.
+SELECT note_id, kind, content, importance, item_id, created_at FROM notes
+WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s AND session_id = (
+    SELECT s.session_id FROM sessions s
+    WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s AND s.root_id = (
+        SELECT root_id FROM sessions
+        WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s)
+    ORDER BY s.session_ref DESC LIMIT 1)
+ORDER BY note_id
 
 -- name: delete_expired
 -- Remove the notes of sessions without activity for the notes' lifetime.

@@ -155,6 +155,14 @@ async def measure_usage(tx: Transaction, *, day: date) -> None:
     await tx.run(queries.measure_usage, day=day)
 
 
+async def fold_counts(tx: Transaction, *, since: date) -> None:
+    await tx.run(queries.fold_counts, since=since)
+
+
+async def recount_items(tx: Transaction) -> None:
+    await tx.run(queries.recount_items)
+
+
 async def list_tenants(owner_dsn: str) -> list[Tenant]:
     return await list_as_owner(owner_dsn, queries.list_tenants, Tenant)
 

@@ -118,12 +118,30 @@ ON CONFLICT (tenant_id) DO UPDATE SET items = usage.items + excluded.items, byte
     day = GREATEST(usage.day, excluded.day)
 
 -- name: measure_usage
--- Count the stored items exactly; the writes of the day stay as they are.
+-- Take the usage from the counts of items; the writes of the day stay as they are.
 INSERT INTO usage (tenant_id, items, bytes, writes, day, measured_at)
-SELECT %(tenant_id)s, count(*), COALESCE(sum(octet_length(content)), 0)
+SELECT %(tenant_id)s, COALESCE(sum(items), 0), COALESCE(sum(bytes), 0)
     + COALESCE((SELECT sum(p.bytes) FROM payloads p WHERE p.tenant_id = %(tenant_id)s), 0), 0, %(day)s, now()
-FROM items WHERE tenant_id = %(tenant_id)s AND anonymized_at IS NULL
+FROM item_counts WHERE tenant_id = %(tenant_id)s AND state <> 'forgotten'
 ON CONFLICT (tenant_id) DO UPDATE SET items = excluded.items, bytes = excluded.bytes, measured_at = excluded.measured_at
+
+-- name: fold_counts
+-- Replace the counts of items that were recorded since a day by their sums.
+WITH gone AS (
+    DELETE FROM item_counts WHERE tenant_id = %(tenant_id)s AND day >= %(since)s
+    RETURNING day, kind, tier, scope, state, items, bytes, pinned)
+INSERT INTO item_counts (tenant_id, day, kind, tier, scope, state, items, bytes, pinned)
+SELECT %(tenant_id)s, day, kind, tier, scope, state, sum(items), sum(bytes), sum(pinned) FROM gone
+GROUP BY day, kind, tier, scope, state HAVING sum(items) <> 0 OR sum(bytes) <> 0 OR sum(pinned) <> 0
+
+-- name: recount_items
+-- Count every item anew, in one snapshot with the end of the counts before.
+WITH gone AS (DELETE FROM item_counts WHERE tenant_id = %(tenant_id)s)
+INSERT INTO item_counts (tenant_id, day, kind, tier, scope, state, items, bytes, pinned)
+SELECT tenant_id, (created_at AT TIME ZONE 'UTC')::date, kind, tier, scope,
+    item_state(anonymized_at, deleted_at, superseded_by, invalid_at, archived_at),
+    count(*), sum(octet_length(content)), count(pinned_at)
+FROM items WHERE tenant_id = %(tenant_id)s GROUP BY 1, 2, 3, 4, 5, 6
 
 -- name: list_tenants
 -- Every tenant by name.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from recordari.core.cache import BoundedMap, LaterFlush
@@ -27,8 +27,10 @@ from recordari.tenants.tenants import require_admin
 log = get_log(__name__)
 
 KNOWN_SECONDS = 10.0
-COUNTED_PER_SECOND = 10_000
-"""Items per second: a tenant of a million items is counted again after 100 seconds at the earliest."""
+COUNTED_SECONDS = 1.0
+"""A tenant that has reached a limit is counted again after so long at the earliest."""
+FOLD_WRITES = 1_000
+"""After so many writes of a process their counts are replaced by their sums."""
 FLUSH_SECONDS = 5.0
 WARN_SECONDS = 3_600.0
 MOST_TENANTS = 10_000
@@ -50,6 +52,7 @@ class Usages:
         self._database = database
         self._known: BoundedMap[TenantId, _TenantUsage] = BoundedMap(MOST_TENANTS)
         self._unwritten: dict[tuple[TenantId, date], tuple[int, int]] = {}
+        self._unfolded: BoundedMap[TenantId, int] = BoundedMap(MOST_TENANTS)
         self._flushing = asyncio.Lock()
         self._later = LaterFlush(self.flush, seconds=seconds, log=log, failure="usage_not_written")
 
@@ -66,7 +69,7 @@ class Usages:
         try:
             require_room(current.quota, after, now=now)
         except QuotaExceeded:
-            if time.monotonic() - current.counted_at < current.usage.items / COUNTED_PER_SECOND:
+            if time.monotonic() - current.counted_at < COUNTED_SECONDS:
                 raise
             current = await self._counted(tenant_id, day)
             after = current.usage.grown(items=items, bytes=size, day=day)
@@ -109,6 +112,16 @@ class Usages:
         current.counted_at = time.monotonic()
         return current
 
+    async def recount(self, identity: Identity, *, now: datetime) -> None:
+        """Count every item of the tenant anew, whatever its writes have counted, and with it the usage."""
+        await self.flush()
+        day = now.date()
+        async with self._database.transaction(job_identity(identity.tenant_id, "usage")) as tx:
+            await storage.add_usage(tx, items=0, size=0, day=day)  # its lock: nobody folds counts meanwhile
+            await storage.recount_items(tx)
+            await storage.measure_usage(tx, day=day)
+        self._known.pop(identity.tenant_id)
+
     def _with_unwritten(self, tenant_id: TenantId, used: Usage) -> Usage:
         for (owner, day), (items, size) in self._unwritten.items():
             if owner == tenant_id:
@@ -134,9 +147,13 @@ class Usages:
                 try:
                     async with self._database.transaction(job_identity(tenant_id, "usage")) as tx:
                         await storage.add_usage(tx, items=items, size=size, day=day)
+                        unfolded = (self._unfolded.get(tenant_id) or 0) + items
+                        if unfolded >= FOLD_WRITES:
+                            await storage.fold_counts(tx, since=day - timedelta(days=1))
                 except BaseException:
                     self._add(tenant_id, day, items, size)
                     raise
+                self._unfolded.put(tenant_id, unfolded % FOLD_WRITES)
 
     async def close(self) -> None:
         await self._later.close()
@@ -154,7 +171,7 @@ class QuotaUsage:
 
 
 async def quota_usage(resources: Resources, identity: Identity) -> QuotaUsage:
-    """Count the usage of the tenant and compare it with its plan."""
+    """Return the usage of the tenant, compared with its plan."""
     require_admin(identity)
     now = resources.clock()
     day = now.date()
@@ -165,5 +182,5 @@ async def quota_usage(resources: Resources, identity: Identity) -> QuotaUsage:
 
 
 async def measure(resources: Resources, identity: Identity, **_: Any) -> None:
-    """Count the usage of the tenant exactly. A daily job."""
-    await resources.get(Usages).look(identity, now=resources.clock())
+    """Count the items of the tenant anew, and with them its usage. A daily job."""
+    await resources.get(Usages).recount(identity, now=resources.clock())

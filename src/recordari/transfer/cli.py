@@ -1,69 +1,60 @@
-"""`recordari import` and `export`: JSON Lines of items, an export, or an export of mem0 or Zep."""
+"""`recordari import` and `export`: JSON Lines of items, an export, or a history of another product."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, BinaryIO
 
 import typer
 
 from recordari.core.checks import Progress
 from recordari.errors import InvalidInput
 from recordari.kit.commands import DEVELOPMENT_TENANT, Agent, Session, Tenant, User, Yes, ask
-from recordari.kit.output import Answer, Hint, confirm, counted, print_note, record
+from recordari.kit.output import Answer, Hint, confirm, counted, print_note, record, shortened
 from recordari.kit.verbs import Caller
 from recordari.memory import remember
 from recordari.memory.cli import ask_and_embed, left_to_worker, progress_bar
 from recordari.memory.rest import ImportSummary, Lines
 from recordari.transfer import export as export_verbs
-from recordari.transfer import import_export
+from recordari.transfer import foreign, import_export
 from recordari.transfer.export import FORMAT
+from recordari.transfer.files import read_document
 from recordari.transfer.import_export import Imported
-from recordari.transfer.rules import READERS, ForeignOwner, ForeignSource
+from recordari.transfer.rules import ForeignSource, ImportedForeign
 
 MAX_HEADER = 10_000
+SHOWN_FACTS = 20
 
 
 def import_file(
     file: Annotated[Path, typer.Argument(help="One JSON object per line; `-` reads standard input.")],
     *,
     source: Annotated[
-        ForeignSource | None, typer.Option("--from", help="The file is an export of that product, as JSON.")
+        ForeignSource | None, typer.Option("--from", help="The file, folder or archive is of that product.")
     ] = None,
     tenant: Tenant = DEVELOPMENT_TENANT,
     user: User = None,
     agent: Agent = None,
     session: Session = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Of --from: only say what would be imported.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Of --from: only say what would be imported and learnt.")
+    ] = False,
 ) -> Answer:
     """Import a history: one item per line, in the form of `POST /v1/items`, each with its `source_ref`.
 
     You can stop it at any point and start it again: items that exist already are skipped. A file that
-    `recordari export` wrote is recognised by its first line. With --from the file is an answer of the other product's API, its
-    data export, or a transcript (a folder has many); each reason for leaving out memories is printed with a count.
+    `recordari export` wrote is recognised by its first line. With --from it is an answer of the other product's API, its data
+    export as it was downloaded, or a folder of transcripts or notes; each reason for leaving out memories is printed with a
+    count.
     """
     owner = {"user": user, "agent": agent, "session": session}
     if source is not None:
-        document = _read_lines(file) if source.is_lines else _read_json(file)
-        if dry_run:
-            return _planned(source, document, ForeignOwner(user_id=user, agent_id=agent, session_id=session))
-        result, waiting = ask_and_embed(
-            lambda caller, progress: import_export.import_foreign(*caller, source, document, progress=progress),
-            "memories",
-            tenant,
-            **owner,
-        )
-        return Answer(
-            {**record(result), "waiting": waiting},
-            f"{counted(result.read, 'memory', 'memories')} read, {result.new} new, {result.existing} here already",
-            *(f"{number} left out: {reason}" for reason, number in result.skipped.items()),
-            left_to_worker(waiting),
-        )
+        return _import_foreign(source, file, dry_run=dry_run, tenant=tenant, **owner)
+    if dry_run:
+        raise InvalidInput("--dry-run is for files of other products; name one with --from")
     if _is_export(file):
         return _import_export(file, tenant)
     with _open(file) as (opened, total):
@@ -81,39 +72,44 @@ def import_file(
     )
 
 
-def _planned(source: ForeignSource, document: Any, owner: ForeignOwner) -> Answer:
-    memories = list(READERS[source](document, owner))
-    items = [one for one in memories if one.item is not None]
-    moments = sorted(one.item.event_time for one in items if one.item is not None and one.item.event_time is not None)
-    reasons = Counter(one.left_out for one in memories if one.left_out is not None)
-    sessions = len({one.session_id for one in items if one.session_id is not None})
-    data = {"read": len(memories), "importable": len(items), "sessions": sessions, "skipped": dict(reasons)}
-    times = f", from {moments[0]:%Y-%m-%d} to {moments[-1]:%Y-%m-%d}" if moments else ""
-    return Answer(
-        data,
-        f"{counted(len(items), 'memory', 'memories')} of {counted(sessions, 'session')} would be imported{times}; nothing was",
-        *(f"{number} would be left out: {reason}" for reason, number in reasons.items()),
+def _import_foreign(source: ForeignSource, file: Path, *, dry_run: bool, tenant: str, **owner: str | None) -> Answer:
+    document = read_document(source, file)
+    if not dry_run:
+        result, waiting = ask_and_embed(
+            lambda caller, progress: foreign.import_foreign(*caller, source, document, progress=progress),
+            "memories",
+            tenant,
+            **owner,
+        )
+        return Answer(
+            {**record(result), "waiting": waiting},
+            f"{counted(result.read, 'memory', 'memories')} read, {result.new} new, {result.existing} here already",
+            *(f"{number} left out: {reason}" for reason, number in result.skipped.items()),
+            left_to_worker(waiting),
+        )
+
+    async def plan(caller: Caller) -> ImportedForeign:
+        with progress_bar("memories") as progress:
+            return await foreign.import_foreign(*caller, source, document, dry_run=True, progress=progress)
+
+    return _planned(ask(plan, tenant, **owner))
+
+
+def _planned(plan: ImportedForeign) -> Answer:
+    """What a dry run says: how much would be imported, from when, and what would be learnt from it."""
+    times = f", from {plan.first_at:%Y-%m-%d} to {plan.last_at:%Y-%m-%d}" if plan.first_at and plan.last_at else ""
+    of = f" of {counted(plan.sessions, 'session')}" if plan.sessions else ""
+    learnt = (
+        f"{counted(len(plan.facts), 'fact')} would be learnt" if plan.facts else "no fact would be learnt by the rules"
     )
-
-
-def _read_lines(file: Path) -> list[Any]:
-    """The objects of JSON Lines, of a file or of all such files in a folder; a line that was cut short is left out."""
-    files = sorted(file.rglob("*.jsonl")) if file.is_dir() else [file]
-    lines: list[Any] = []
-    for each in files:
-        with _open(each) as (opened, _):
-            for line in opened:
-                with suppress(ValueError):
-                    lines.append(json.loads(line))
-    return lines
-
-
-def _read_json(file: Path) -> Any:
-    with _open(file) as (opened, _):
-        try:
-            return json.load(opened)
-        except (ValueError, RecursionError):
-            raise InvalidInput(f"{file} is not JSON") from None
+    return Answer(
+        plan,
+        f"{counted(plan.new, 'memory', 'memories')}{of} would be imported{times}; {plan.existing} here already; nothing was",
+        *(f"{number} would be left out: {reason}" for reason, number in plan.skipped.items()),
+        learnt,
+        *(f"- {shortened(fact)}" for fact in plan.facts[:SHOWN_FACTS]),
+        Hint("--json lists all of them") if len(plan.facts) > SHOWN_FACTS else None,
+    )
 
 
 def _is_export(file: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Imports an export into any tenant (T6), and exports of other products (`import_foreign`).
+"""Imports an export into any tenant (T6).
 
 An import writes the rows that do not exist yet: a second import changes nothing. Items that were forgotten here stay
 forgotten, and so do erased users. In a tenant that forgot anything, summaries of an older export could still contain it:
@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from recordari.core.cache import each
-from recordari.core.checks import Progress
 from recordari.core.described import DESCRIBED
-from recordari.core.identity import Identity, UserId, checked_choice, checked_id
+from recordari.core.identity import Identity, UserId, checked_id
 from recordari.core.items import LABELS, Kind, NewItem, Tier
 from recordari.db import audit, outbox
 from recordari.db.database import Transaction
-from recordari.errors import Conflict, Forbidden, InvalidInput, RecordariError, TooLarge
+from recordari.errors import Forbidden, InvalidInput, RecordariError, TooLarge
 from recordari.kit.resources import Resources
 from recordari.knowledge import storage as knowledge_storage
 from recordari.knowledge.sources import allowed_folder
@@ -31,15 +29,14 @@ from recordari.knowledge.storage import Original
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC, derive
 from recordari.memory.objects import Objects
-from recordari.memory.remember import IMPORT_BATCH, OBJECT_BYTES, remember_many
+from recordari.memory.remember import OBJECT_BYTES
 from recordari.memory.tenant_view import TenantViews
 from recordari.privacy.sanitise import Clean, sanitise_items
-from recordari.sessions.messages import SUMMARISE_TOPIC
+from recordari.sessions.summaries import SUMMARISE_TOPIC
 from recordari.tenants.tenants import require_admin
 from recordari.transfer import storage
 from recordari.transfer.export import FORMAT, VERSION
 from recordari.transfer.import_checks import Row, body_of, checked_row, decoded, is_of_user, row_id, whole_number
-from recordari.transfer.rules import READERS, Foreign, ForeignOwner, ForeignSource, ImportedForeign
 
 BATCH = 200
 MAX_LINE = 64 * 2**20
@@ -391,69 +388,3 @@ class DocumentImport:
                 original=original,
             )
         return 1
-
-
-CHANGED = "it was imported before with another text, or its id is taken"
-ANOTHERS = "it belongs to another user or agent than the one who imports"
-
-
-async def import_foreign(
-    resources: Resources,
-    identity: Identity,
-    source: ForeignSource | str,
-    document: Any,
-    *,
-    progress: Progress | None = None,
-) -> ImportedForeign:
-    """Import an export of another product; memories that name no owner belong to the caller."""
-    source = checked_choice("source", ForeignSource, source)
-    result = ImportedForeign()
-    owner = ForeignOwner(user_id=identity.user_id, agent_id=identity.agent_id, session_id=identity.session_id)
-    memories = list(READERS[source](document, owner))
-    for (user_id, agent_id, session_id), batch in _batches(memories, result):
-        if identity.user_id not in {None, user_id} or identity.agent_id not in {None, agent_id}:
-            for _ in batch:
-                result.skip(ANOTHERS)
-        else:
-            acting = identity.narrowed(user_id=user_id, agent_id=agent_id, session_id=session_id)
-            await _remember(resources, acting, batch, result)
-        if progress is not None:
-            progress(result.new + result.existing + sum(result.skipped.values()), len(memories))
-    return result
-
-
-OwnerIds = tuple[str | None, str | None, str | None]
-
-
-def _batches(memories: Sequence[Foreign], result: ImportedForeign) -> Iterator[tuple[OwnerIds, list[NewItem]]]:
-    """Neighbouring memories of one owner, a batch at a time; memories without an item are counted as left out."""
-    for owner, group in groupby(memories, key=lambda memory: (memory.user_id, memory.agent_id, memory.session_id)):
-        batch: list[NewItem] = []
-        for memory in group:
-            result.read += 1
-            if memory.item is None:
-                result.skip(memory.left_out or "")
-                continue
-            batch.append(memory.item)
-            if len(batch) == IMPORT_BATCH:
-                yield owner, batch
-                batch = []
-        if batch:
-            yield owner, batch
-
-
-async def _remember(resources: Resources, identity: Identity, batch: list[NewItem], result: ImportedForeign) -> None:
-    """Write a batch; if an item is refused, it is left out and the others are written."""
-    while batch:
-        try:
-            saved = await remember_many(resources, identity, batch)
-        except (InvalidInput, Conflict) as error:
-            index = error.details.get("index")
-            if not isinstance(index, int):
-                raise
-            result.skip(CHANGED if isinstance(error, Conflict) else error.message)
-            batch = [*batch[:index], *batch[index + 1 :]]
-        else:
-            result.new += sum(item.was_new for item in saved)
-            result.existing += sum(not item.was_new for item in saved)
-            return

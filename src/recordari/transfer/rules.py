@@ -8,6 +8,7 @@ items.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -35,6 +36,8 @@ class ForeignSource(StrEnum):
     CLAUDE = "claude"
     CLAUDE_CODE = "claude-code"
     CODEX = "codex"
+    OPENMEMORY = "openmemory"
+    MARKDOWN = "markdown"
 
     @property
     def is_lines(self) -> bool:
@@ -52,21 +55,49 @@ class ForeignOwner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A file of notes, which becomes a document."""
+
+    source: str
+    name: str
+    text: str
+    metadata: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Foreign(ForeignOwner):
-    """A memory of another product: an item and its owner, or why it is left out."""
+    """A memory of another product: an item and its owner, a note, or why it is left out."""
 
     item: NewItem | None = None
+    note: Note | None = None
     left_out: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class ImportedForeign:
-    """The numbers of memories that were read, new, imported before, and left out for each reason."""
+    """The numbers of memories that were read, new, imported before, and left out for each reason.
+
+    After a dry run they say what would be, and `facts` what would be learnt.
+    """
 
     read: int = 0
     new: int = 0
     existing: int = 0
+    sessions: int = 0
+    first_at: datetime | None = None
+    last_at: datetime | None = None
     skipped: dict[str, int] = field(default_factory=dict)
+    facts: list[str] = field(default_factory=list)
+
+    @property
+    def done(self) -> int:
+        return self.new + self.existing + sum(self.skipped.values())
+
+    def describe(self, memories: Sequence[Foreign]) -> None:
+        """Note the sessions and the time that the memories are from."""
+        moments = [one.item.event_time for one in memories if one.item is not None and one.item.event_time is not None]
+        self.first_at, self.last_at = min(moments, default=None), max(moments, default=None)
+        self.sessions = len({one.session_id for one in memories if one.session_id is not None})
 
     def skip(self, reason: str) -> None:
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
@@ -108,6 +139,21 @@ def _mem0_memory(memory: Mapping[str, Any], owner: ForeignOwner) -> Foreign:
         metadata=metadata,
     )
     return Foreign(item=item, user_id=user, agent_id=agent)
+
+
+def read_openmemory(document: Any, owner: ForeignOwner) -> Iterator[Foreign]:
+    """Read the memories of OpenMemory: lines of its backup, or an answer of its API; only active ones are taken."""
+    memories = document.get("items", document.get("memories")) if isinstance(document, Mapping) else document
+    if not isinstance(memories, list) or not all(isinstance(one, Mapping) and "content" in one for one in memories):
+        raise InvalidInput("this is no backup of OpenMemory: memories with `content`, as in its memories.jsonl.gz")
+    for memory in memories:
+        if memory.get("state", "active") != "active":
+            yield Foreign(left_out=ENDED)
+        else:
+            app = memory.get("app_name") or memory.get("app")
+            more = memory.get("metadata_") or memory.get("metadata")
+            given = {**memory, "memory": memory["content"], "app_id": app, "metadata": {**(more or {}), "app": app}}
+            yield _read_safely(_mem0_memory, given, owner)
 
 
 def read_zep(document: Any, owner: ForeignOwner) -> Iterator[Foreign]:
@@ -294,6 +340,31 @@ def _text_parts(content: Any) -> str:
     )
 
 
+_HEAD = re.compile(r"\A---\s*\n(.*?)\n---\s*(?:\n|\Z)", re.DOTALL)
+_FIELD = re.compile(r"^(\w[\w -]*):[ \t]*(.*)$", re.MULTILINE)
+_EMBEDDED = re.compile(r"!\[\[[^\]\n]*\]\]")
+_LINK = re.compile(r"\[\[(?:[^\]|\n]*\|)?([^\]|\n]+)\]\]")
+
+
+def read_markdown(document: Any, owner: ForeignOwner) -> Iterator[Foreign]:
+    """Read a folder of Markdown files (`folder`, and `files` by path): links become their words, the head becomes metadata."""
+    if not isinstance(document, Mapping) or not isinstance(document.get("files"), Mapping):
+        raise InvalidInput("this is no folder of Markdown files")
+    for path, text in document["files"].items():
+        head = _HEAD.match(text)
+        body = text[head.end() :] if head else text
+        metadata = {name: value.strip().strip("\"'") for name, value in _FIELD.findall(head[1])} if head else {}
+        body = _LINK.sub(lambda link: link[1].rpartition("#")[2], _EMBEDDED.sub("", body))
+        if not body.strip():
+            yield Foreign(left_out=NO_TEXT)
+            continue
+        title = metadata.get("title") or str(path).rpartition("/")[2].removesuffix(".md")
+        kept = {name: value for name, value in metadata.items() if value}
+        yield Foreign(
+            note=Note(source=document["folder"], name=path, text=body, metadata={**kept, "title": title}),
+        )
+
+
 READERS: dict[ForeignSource, Callable[[Any, ForeignOwner], Iterator[Foreign]]] = {
     ForeignSource.MEM0: read_mem0,
     ForeignSource.ZEP: read_zep,
@@ -301,6 +372,8 @@ READERS: dict[ForeignSource, Callable[[Any, ForeignOwner], Iterator[Foreign]]] =
     ForeignSource.CLAUDE: read_claude,
     ForeignSource.CLAUDE_CODE: read_claude_code,
     ForeignSource.CODEX: read_codex,
+    ForeignSource.OPENMEMORY: read_openmemory,
+    ForeignSource.MARKDOWN: read_markdown,
 }
 
 

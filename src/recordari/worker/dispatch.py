@@ -168,9 +168,10 @@ class Dispatcher:
         try:
             while not self._stopping:
                 self._bell.clear()
+                claimed_at = time.monotonic()
                 if not await self._claim():
                     await self._wait()
-                    await self._gather()
+                    await self._gather(claimed_at + self.topic.pause)
         finally:
             renewing.cancel()
             await asyncio.gather(renewing, return_exceptions=True)
@@ -238,8 +239,10 @@ class Dispatcher:
             async with asyncio.timeout(self._pace.tick):
                 await self._bell.wait()
 
-    async def _gather(self) -> None:
+    async def _gather(self, earliest: float) -> None:
         """Wait briefly while entries keep coming: a large batch costs little more than a small one."""
+        if not self._stopping and (rest := earliest - time.monotonic()) > 0:
+            await asyncio.sleep(rest)
         until = time.monotonic() + GATHER_SECONDS
         while self._bell.is_set() and not self._stopping and time.monotonic() < until:
             self._bell.clear()
@@ -286,6 +289,9 @@ class Topic:
     """Seconds after which a batch counts as failed."""
     strikes_off: bool = False
     """Whether the handler itself calls `outbox.done`, unless it raises."""
+    pause: float = 0.0
+    """Seconds between two claims, unless the one before was full: the first entry is handled at once, the next ones
+    gather."""
 
 
 def schedules(table: Mapping[str, Job]) -> tuple[Schedule, ...]:

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call } from "../api/client";
 import { firstLine } from "../kit/format";
-import { itemPath, Marked } from "../kit/item";
+import { itemPath, itemSettings, Marked } from "../kit/item";
 import { useKeys } from "../kit/keys";
 import { useLoad, useQuiet } from "../kit/load";
 import { address, go, usePlace } from "../kit/router";
@@ -38,7 +38,7 @@ export function Search() {
       const item = items[chosen];
       setOpen(false);
       box.current?.blur();
-      if (item) go(address(itemPath(item.id)));
+      if (item) go(address(itemPath(item.id), itemSettings(item, question)));
       else go(address(event.shiftKey ? "/ui/playground" : "/ui/memories", { q: text.trim() }));
     }
   };
@@ -49,7 +49,7 @@ export function Search() {
       {open && question && (
         <div class="search-found">
           {items.map((item, index) => (
-            <a key={item.id} class={index === chosen ? "chosen" : ""} href={address(itemPath(item.id))} onMouseDown={(event) => { event.preventDefault(); setOpen(false); go(address(itemPath(item.id))); }}>
+            <a key={item.id} class={index === chosen ? "chosen" : ""} href={address(itemPath(item.id), itemSettings(item, question))} onMouseDown={(event) => { event.preventDefault(); setOpen(false); go(address(itemPath(item.id), itemSettings(item, question))); }}>
               <span dir="auto"><Marked text={firstLine(item.content, 120)} question={question} /></span>
               <KindLabel kind={item.source_kind} />
             </a>

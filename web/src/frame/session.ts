@@ -1,6 +1,7 @@
 // Who is signed in. Everything that the page remembers is dropped when that changes.
 import { ApiError, call, signIn, signOut, whenSignedOut } from "../api/client";
 import type { Identity, Tenant } from "../api/schema";
+import { readInSessions } from "../kit/item";
 import { asApiError, forgetAnswers } from "../kit/load";
 import { go } from "../kit/router";
 import { store } from "../kit/store";
@@ -44,6 +45,7 @@ async function look(hadCode: boolean): Promise<void> {
     const as = {};
     const [me, tenant] = await Promise.all([call("whoami", { as }), call("get_tenant", { as })]);
     forgetAnswers();
+    readInSessions(me.role !== "admin");
     session.set({ state: "in", me, tenant });
   } catch (error) {
     const failure = asApiError(error);

@@ -1,12 +1,26 @@
 // Small charts in plain SVG: bars, a line, parts of a whole. Each says its figures in words too.
 import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { count } from "./format";
 
+/** How wide an element is, so that what is drawn in it keeps the size of its letters. */
+export function useWidth<E extends Element>(): [{ current: E | null }, number] {
+  const element = useRef<E>(null);
+  const [width, setWidth] = useState(640);
+  useLayoutEffect(() => {
+    if (!element.current) return;
+    const observer = new ResizeObserver(([entry]) => entry && entry.contentRect.width > 0 && setWidth(Math.round(entry.contentRect.width)));
+    observer.observe(element.current);
+    return () => observer.disconnect();
+  }, []);
+  return [element, width];
+}
+
 /** One bar for each name, longest first unless `sorted` is off. */
-export function Bars({ values, name = (key) => key, href, tone = () => "", sorted = true }: { values: Record<string, number>; name?: (key: string) => ComponentChildren; href?: (key: string) => ComponentChildren; tone?: (key: string) => string; sorted?: boolean }) {
+export function Bars({ values, name = (key) => key, href, tone = () => "", sorted = true, most: highest, shown = count }: { values: Record<string, number>; name?: (key: string) => ComponentChildren; href?: (key: string) => ComponentChildren; tone?: (key: string) => string; sorted?: boolean; most?: number; shown?: (value: number) => string }) {
   const rows = Object.entries(values);
   if (sorted) rows.sort((one, other) => other[1] - one[1]);
-  const most = Math.max(1, ...rows.map(([, value]) => value));
+  const most = highest ?? Math.max(1, ...rows.map(([, value]) => value));
   return (
     <div class="bars">
       {rows.map(([key, value]) => (
@@ -15,7 +29,7 @@ export function Bars({ values, name = (key) => key, href, tone = () => "", sorte
           <span class="bar-track">
             <span class={`bar-fill ${tone(key)}`} style={{ width: `${Math.max(value > 0 ? 1 : 0, (value / most) * 100)}%` }} />
           </span>
-          <span class="bar-value">{count(value)}</span>
+          <span class="bar-value">{shown(value)}</span>
         </div>
       ))}
     </div>
@@ -60,28 +74,28 @@ interface LineProps {
   bars?: boolean;
 }
 
-const WIDTH = 640;
-const LEFT = 60;
+const LEFT = 52;
 const BOTTOM = 20;
 const TOP = 10;
 
 /** Lines over a labelled axis; `bars` draws the first as columns. */
 export function LineChart({ lines, height = 160, label, x, y = count, fromZero = true, most, marks = [], bars }: LineProps) {
+  const [element, width] = useWidth<SVGSVGElement>();
   const points = lines.flatMap((line) => line.points);
   if (points.length === 0) return null;
   const xs = [...points.map((point) => point.x), ...marks.map((mark) => mark.x)];
   const [left, right] = [Math.min(...xs), Math.max(...xs)];
   const low = fromZero ? 0 : Math.min(...points.map((point) => point.y));
   const high = most ?? Math.max(low + 1e-9, ...points.map((point) => point.y));
-  const atX = (value: number) => LEFT + ((value - left) / Math.max(1e-9, right - left)) * (WIDTH - LEFT - 12);
+  const atX = (value: number) => LEFT + ((value - left) / Math.max(1e-9, right - left)) * (width - LEFT - 12);
   const atY = (value: number) => TOP + (1 - (value - low) / Math.max(1e-9, high - low)) * (height - TOP - BOTTOM);
   const first = lines[0];
-  const column = bars && first ? Math.max(1, (WIDTH - LEFT - 12) / Math.max(1, first.points.length) - 2) : 0;
+  const column = bars && first ? Math.max(1, (width - LEFT - 12) / Math.max(1, first.points.length) - 2) : 0;
   return (
-    <svg class="chart" viewBox={`0 0 ${WIDTH} ${height}`} role="img" aria-label={label}>
+    <svg class="chart" ref={element} height={height} viewBox={`0 0 ${width} ${height}`} role="img" aria-label={label}>
       {[low, (low + high) / 2, high].map((value) => (
         <g key={value}>
-          <line class="grid" x1={LEFT} x2={WIDTH - 12} y1={atY(value)} y2={atY(value)} />
+          <line class="grid" x1={LEFT} x2={width - 12} y1={atY(value)} y2={atY(value)} />
           <text x={LEFT - 6} y={atY(value) + 4} text-anchor="end">
             {y(value)}
           </text>
@@ -90,7 +104,7 @@ export function LineChart({ lines, height = 160, label, x, y = count, fromZero =
       <text x={LEFT} y={height - 4}>
         {x(left)}
       </text>
-      <text x={WIDTH - 12} y={height - 4} text-anchor="end">
+      <text x={width - 12} y={height - 4} text-anchor="end">
         {x(right)}
       </text>
       {bars && first
@@ -103,7 +117,7 @@ export function LineChart({ lines, height = 160, label, x, y = count, fromZero =
       {marks.map((mark) => (
         <g key={mark.name}>
           <line class="mark" x1={atX(mark.x)} x2={atX(mark.x)} y1={TOP} y2={height - BOTTOM} />
-          <text x={Math.min(atX(mark.x) + 4, WIDTH - 80)} y={TOP + 10}>
+          <text x={Math.min(atX(mark.x) + 4, width - 80)} y={TOP + 10}>
             {mark.name}
           </text>
         </g>

@@ -1,4 +1,6 @@
 // What changed between two texts, word by word.
+import "./diff.css";
+
 const MOST = 400; // words of each; beyond it the texts are shown whole
 
 function words(text: string): string[] {

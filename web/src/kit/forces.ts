@@ -1,36 +1,34 @@
 // A layout of a graph by forces: nodes push each other away, links pull them together, all are drawn to the middle.
 // Nodes push only those near them, found by a grid, so that a step costs the same for each node.
-export interface Placed {
-  x: number;
-  y: number;
-  radius: number;
-}
-
-export interface Pull {
-  one: number;
-  other: number;
-  strength: number;
+export interface GraphToPlace {
+  radii: Float32Array;
+  /** Two numbers of nodes for each link. */
+  ends: Uint32Array;
+  strengths: Float32Array;
 }
 
 const REACH = 130;
 const PUSH = 900;
 const CENTRE = 0.006;
-const STEPS = 150;
+export const STEPS = 150;
 
 export class Forces {
   private step = 0;
-  private readonly moves: Float64Array;
+  private readonly x: Float32Array;
+  private readonly y: Float32Array;
+  private readonly moveX: Float32Array;
+  private readonly moveY: Float32Array;
+  private readonly next: Int32Array;
 
-  constructor(
-    readonly nodes: Placed[],
-    private readonly pulls: Pull[],
-  ) {
-    this.moves = new Float64Array(nodes.length * 2);
+  constructor(private readonly graph: GraphToPlace) {
+    const size = graph.radii.length;
+    [this.x, this.y, this.moveX, this.moveY] = [new Float32Array(size), new Float32Array(size), new Float32Array(size), new Float32Array(size)];
+    this.next = new Int32Array(size);
     // A spiral from the middle: the first, which are in most items, are inside. It is the same every time.
-    for (const [index, node] of nodes.entries()) {
+    for (let index = 0; index < size; index++) {
       const [distance, angle] = [22 * Math.sqrt(index + 0.5), index * 2.39996];
-      node.x = distance * Math.cos(angle);
-      node.y = distance * Math.sin(angle);
+      this.x[index] = distance * Math.cos(angle);
+      this.y[index] = distance * Math.sin(angle);
     }
   }
 
@@ -38,60 +36,77 @@ export class Forces {
     return this.step >= STEPS;
   }
 
-  /** Move for at most so many milliseconds. */
-  run(milliseconds: number): void {
-    const end = performance.now() + milliseconds;
-    while (!this.isDone && performance.now() < end) this.move(1 - this.step++ / STEPS);
+  /** The places of all nodes, x and y in turn. */
+  get places(): Float32Array {
+    const places = new Float32Array(this.x.length * 2);
+    for (let index = 0; index < this.x.length; index++) {
+      places[2 * index] = this.x[index]!;
+      places[2 * index + 1] = this.y[index]!;
+    }
+    return places;
+  }
+
+  run(steps: number): void {
+    for (let left = steps; left > 0 && !this.isDone; left--) this.move(1 - this.step++ / STEPS);
   }
 
   private move(heat: number): void {
-    const { nodes, moves } = this;
-    moves.fill(0);
-    const grid = new Map<number, number[]>();
-    const cell = (node: Placed) => Math.floor(node.x / REACH) * 4096 + Math.floor(node.y / REACH);
-    for (const [index, node] of nodes.entries()) {
-      const key = cell(node);
-      const there = grid.get(key);
-      if (there) there.push(index);
-      else grid.set(key, [index]);
+    const { x, y, moveX, moveY, graph } = this;
+    for (let index = 0; index < x.length; index++) {
+      moveX[index] = -x[index]! * CENTRE;
+      moveY[index] = -y[index]! * CENTRE;
     }
-    for (const [index, node] of nodes.entries()) {
-      const key = cell(node);
-      for (const near of [-4097, -4096, -4095, -1, 0, 1, 4095, 4096, 4097]) {
-        for (const other of grid.get(key + near) ?? []) {
-          if (other <= index) continue;
-          const there = nodes[other]!;
-          const [dx, dy] = [node.x - there.x || 0.1, node.y - there.y || 0.1];
-          const distance = Math.hypot(dx, dy);
-          if (distance > REACH) continue;
-          const touching = node.radius + there.radius + 6 - distance;
-          const push = PUSH / (distance * distance) + (touching > 0 ? touching * 0.4 : 0);
-          this.add(index, (dx / distance) * push, (dy / distance) * push);
-          this.add(other, (-dx / distance) * push, (-dy / distance) * push);
-        }
-      }
-      this.add(index, -node.x * CENTRE, -node.y * CENTRE);
-    }
-    for (const { one, other, strength } of this.pulls) {
-      const [a, b] = [nodes[one]!, nodes[other]!];
-      const [dx, dy] = [b.x - a.x, b.y - a.y];
-      const distance = Math.max(1, Math.hypot(dx, dy));
-      const pull = ((distance - 60) / distance) * 0.05 * strength;
-      this.add(one, dx * pull, dy * pull);
-      this.add(other, -dx * pull, -dy * pull);
+    this.pushApart();
+    for (let link = 0; link < graph.strengths.length; link++) {
+      const [one, other] = [graph.ends[2 * link]!, graph.ends[2 * link + 1]!];
+      const [dx, dy] = [x[other]! - x[one]!, y[other]! - y[one]!];
+      const distance = Math.max(1, Math.sqrt(dx * dx + dy * dy));
+      const pull = ((distance - 60) / distance) * 0.05 * graph.strengths[link]!;
+      moveX[one]! += dx * pull;
+      moveY[one]! += dy * pull;
+      moveX[other]! -= dx * pull;
+      moveY[other]! -= dy * pull;
     }
     const most = 14 * heat + 0.5;
-    for (const [index, node] of nodes.entries()) {
-      const [dx, dy] = [moves[2 * index]!, moves[2 * index + 1]!];
-      const length = Math.hypot(dx, dy);
+    for (let index = 0; index < x.length; index++) {
+      const [dx, dy] = [moveX[index]!, moveY[index]!];
+      const length = Math.sqrt(dx * dx + dy * dy);
       const scale = length > most ? most / length : 1;
-      node.x += dx * scale;
-      node.y += dy * scale;
+      x[index]! += dx * scale;
+      y[index]! += dy * scale;
     }
   }
 
-  private add(index: number, x: number, y: number): void {
-    this.moves[2 * index]! += x;
-    this.moves[2 * index + 1]! += y;
+  private pushApart(): void {
+    const { x, y, next } = this;
+    const first = new Map<number, number>(); // of each cell of the grid; `next` leads on
+    for (let index = 0; index < x.length; index++) {
+      const cell = Math.floor(x[index]! / REACH) * 4096 + Math.floor(y[index]! / REACH);
+      next[index] = first.get(cell) ?? -1;
+      first.set(cell, index);
+    }
+    for (const [cell, head] of first) {
+      // Half of the cells around: the other half looks at this one.
+      for (const near of [0, 1, 4095, 4096, 4097]) {
+        const start = near === 0 ? head : (first.get(cell + near) ?? -1);
+        for (let one = head; one >= 0; one = next[one]!) {
+          for (let other = near === 0 ? next[one]! : start; other >= 0; other = next[other]!) this.push(one, other);
+        }
+      }
+    }
+  }
+
+  private push(one: number, other: number): void {
+    const dx = this.x[one]! - this.x[other]! || 0.1;
+    const dy = this.y[one]! - this.y[other]! || 0.1;
+    const square = dx * dx + dy * dy;
+    if (square > REACH * REACH) return;
+    const distance = Math.sqrt(square);
+    const touching = this.graph.radii[one]! + this.graph.radii[other]! + 6 - distance;
+    const push = (PUSH / square + (touching > 0 ? touching * 0.4 : 0)) / distance;
+    this.moveX[one]! += dx * push;
+    this.moveY[one]! += dy * push;
+    this.moveX[other]! -= dx * push;
+    this.moveY[other]! -= dy * push;
   }
 }

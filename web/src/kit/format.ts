@@ -25,7 +25,9 @@ export function bytes(value: number): string {
 
 export function milliseconds(value: number): string {
   if (value < 10) return `${value.toFixed(1)} ms`;
-  return value < 1000 ? `${Math.round(value)} ms` : `${(value / 1000).toFixed(1)} s`;
+  if (value < 1000) return `${Math.round(value)} ms`;
+  if (value < 60_000) return `${(value / 1000).toFixed(1)} s`;
+  return `${Math.floor(value / 60_000)} min ${Math.round((value % 60_000) / 1000)} s`;
 }
 
 export function share(value: number): string {

@@ -25,13 +25,28 @@ export function shownItem(item: Item | RecalledItem): ShownItem {
   return { ...item, kind: item.source_kind, at: item.event_time };
 }
 
+let isInSessions = false;
+
+/** Whether the viewer reads what belongs to a session only in that session; an administrator reads it anywhere. */
+export function readInSessions(on: boolean): void {
+  isInSessions = on;
+}
+
+/** What the page of an item needs besides its id. */
+export function itemSettings(item: { scope: Scope; session_id: string | null }, question?: string): Record<string, string | undefined> {
+  return { q: question, in_session: isInSessions && item.scope === "session" ? (item.session_id ?? undefined) : undefined };
+}
+
 export function itemPath(id: string): string {
   return `/ui/items/${id}`;
 }
 
+/** Words that say nothing about a text: every text has them. */
+const COMMON = new Set("the and for are was were with that this these those what who whom whose where when which how why does did has have had you your not can will would should about from into they them their she her his him its our".split(" "));
+
 /** Parts of a text that the question names. */
 export function Marked({ text, question }: { text: string; question?: string }) {
-  const words = [...new Set((question ?? "").toLowerCase().match(/[\p{L}\p{N}]{3,}/gu) ?? [])];
+  const words = [...new Set((question ?? "").toLowerCase().match(/[\p{L}\p{N}]{3,}/gu) ?? [])].filter((word) => !COMMON.has(word));
   if (words.length === 0) return <>{text}</>;
   const pattern = new RegExp(`(?<![\\p{L}\\p{N}])(${words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})`, "giu");
   return <>{text.split(pattern).map((part, index) => (index % 2 ? <mark key={index}>{part}</mark> : part))}</>;
@@ -46,19 +61,19 @@ export function ItemState({ item }: { item: Pick<ShownItem, "invalid_at" | "supe
 /** Two lines: the text, and where it belongs. The whole row is the link. */
 export function ItemRow({ item, question, aside }: { item: ShownItem; question?: string; aside?: ComponentChildren }) {
   return (
-    <Link to={itemPath(item.id)} class="item-row">
+    <Link to={itemPath(item.id)} settings={itemSettings(item, question)} class="item-row">
       <span class="item-text" dir="auto">
         <Marked text={firstLine(item.content)} question={question} />
       </span>
       <span class="item-meta">
         <KindLabel kind={item.kind} />
         <ItemState item={item} />
-        <span>{item.scope}</span>
-        {item.user_id && <span>{item.user_id}</span>}
+        <Time at={item.at} />
+        {item.user_id && <strong>{item.user_id}</strong>}
         {item.speaker && <span>said by {item.speaker}</span>}
+        <span>scope {item.scope}</span>
         <span>trust {item.trust}</span>
         {item.shared_from && <span>shared by {item.shared_from}</span>}
-        <Time at={item.at} />
         {aside}
       </span>
     </Link>

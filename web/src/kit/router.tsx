@@ -33,6 +33,9 @@ export function actingIn(query: URLSearchParams): Acting {
     const value = query.get(key);
     if (value) found[name] = value;
   }
+  // The session of one memory: only the page of that memory acts in it.
+  const inSession = query.get("in_session");
+  if (inSession) found.session ??= inSession;
   return found;
 }
 

@@ -168,6 +168,17 @@ export function Show<T>({ of, children, lines }: { of: Loaded<T>; children: (dat
   return <>{children(of.data)}</>;
 }
 
+/** Something to unfold: what is inside is made, and loaded, when it is first opened. */
+export function Unfold({ title, children }: { title: ComponentChildren; children: () => ComponentChildren }) {
+  const [wasOpen, setWasOpen] = useState(false);
+  return (
+    <details onToggle={(event) => event.currentTarget.open && setWasOpen(true)}>
+      <summary>{title}</summary>
+      {wasOpen && children()}
+    </details>
+  );
+}
+
 interface ChoiceProps<T extends string> {
   label: string;
   value: T | "";
@@ -236,4 +247,14 @@ export function Facts({ rows }: { rows: [string, ComponentChildren][] }) {
         ))}
     </dl>
   );
+}
+
+/** Names with their values; what is empty is left out, and a long value is cut. */
+export function Pairs({ of }: { of: Record<string, unknown> }) {
+  const shown = Object.entries(of).filter(([, value]) => value !== null && value !== "");
+  return <span class="pairs cell-text">{shown.map(([name, value]) => <span key={name} title={JSON.stringify(value)}><b>{words(name)}</b> {short(typeof value === "object" ? JSON.stringify(value) : String(value))}</span>)}</span>;
+}
+
+function short(text: string): string {
+  return text.length > 60 ? `${text.slice(0, 16)}…` : text;
 }

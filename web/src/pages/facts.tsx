@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { call } from "../api/client";
 import type { Item, PastRuling, Proposal, ProposalItem } from "../api/schema";
 import { Diff } from "../kit/diff";
-import { firstLine, several, words } from "../kit/format";
+import { firstLine, onDay, several, words } from "../kit/format";
 import { itemPath, ItemRow, shownItem } from "../kit/item";
 import { List, usePages } from "../kit/list";
 import { asApiError, useLoad } from "../kit/load";
@@ -42,14 +42,21 @@ function AllFacts() {
   return (
     <>
       <div class="filters">
-        <TextField label="Subject" value={subject} placeholder="all" onInput={set("subject")} />
-        <TextField label="Category" value={category} placeholder="all" onInput={set("category")} />
+        <TextField label="Subject" value={subject} placeholder="all" list="known-subjects" onInput={set("subject")} />
+        <TextField label="Category" value={category} placeholder="all" list="known-categories" onInput={set("category")} />
+        <Known id="known-subjects" of={pages.rows.map((item) => item.subject)} />
+        <Known id="known-categories" of={pages.rows.map((item) => item.category)} />
         <Choice label="State" value={state ?? ""} any={subject ? "any" : "live"} options={["superseded", "invalid", "any"]} onChange={set("state")} />
       </div>
       {subject && <SubjectLine facts={pages.rows} />}
-      <List pages={pages} height={56} label="Facts" keyOf={(item) => item.item_id} row={(item) => <ItemRow item={shownItem(item)} aside={<>{item.subject && <span>about {item.subject}</span>}{item.category && <span>{item.category}</span>}</>} />} open={(item) => go(address(itemPath(item.item_id)))} empty={<Empty title="No facts yet." command={'recordari remember "Ana lives in Porto" --user ana --fact'}>Facts are taken from messages, or remembered by agents.</Empty>} />
+      <List pages={pages} height={56} label="Facts" keyOf={(item) => item.item_id} row={(item) => <ItemRow item={shownItem(item)} aside={<>{item.subject && <span>about {item.subject}</span>}{item.category && <span>category {item.category}</span>}</>} />} open={(item) => go(address(itemPath(item.item_id)))} empty={<Empty title="No facts yet." command={'recordari remember "Ana lives in Porto" --user ana --fact'}>Facts are taken from messages, or remembered by agents.</Empty>} />
     </>
   );
+}
+
+/** Words to choose from while you type. */
+function Known({ id, of }: { id: string; of: (string | null)[] }) {
+  return <datalist id={id}>{[...new Set(of)].map((value) => value && <option key={value} value={value} />)}</datalist>;
 }
 
 /** When each fact about a subject was true. */
@@ -61,7 +68,8 @@ function SubjectLine({ facts }: { facts: Item[] }) {
   const x = (time: string | null) => (((time ? new Date(time).getTime() : now) - from) / Math.max(1, now - from)) * 100;
   return (
     <Section title="Time line of the subject" aside={several(shown.length, "fact")}>
-      <div class="bars">
+      <div class="bars time-bars">
+        <div class="bar-row muted small"><span /><span class="bar-ends"><span>{onDay(new Date(from))}</span><span>today</span></span><span /></div>
         {shown.map((fact) => (
           <div class="bar-row" key={fact.item_id}>
             <Link to={itemPath(fact.item_id)} class="bar-name" title={fact.content}><span dir="auto">{firstLine(fact.content, 40)}</span></Link>
@@ -128,6 +136,10 @@ function Proposals({ reload }: { reload: () => void }) {
   );
 }
 
+function capital(text: string): string {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
+}
+
 function ProposalCard({ proposal, reload }: { proposal: Proposal; reload: () => void }) {
   const path = { proposal_id: proposal.proposal_id };
   const { run, error, busy } = useAction();
@@ -137,7 +149,7 @@ function ProposalCard({ proposal, reload }: { proposal: Proposal; reload: () => 
     <article class="pair">
       <div class="pair-head">
         <Badge tone="accent">{proposal.kind}</Badge>
-        <span>{MEANS[proposal.kind]}</span>
+        <span>{proposal.explanation ? capital(proposal.explanation) : MEANS[proposal.kind]}</span>
         <Time at={proposal.proposed_at} />
         <div class="actions">
           {proposal.status === "open" ? (
@@ -148,9 +160,8 @@ function ProposalCard({ proposal, reload }: { proposal: Proposal; reload: () => 
           ) : proposal.status === "accepted" ? <Button disabled={busy} onClick={() => decide("undo_proposal")}>Undo</Button> : <Badge>{proposal.status}</Badge>}
         </div>
       </div>
-      <p class="muted">{proposal.explanation}</p>
       {proposal.items.map((item) => <ProposedItem key={item.item_id} item={item} />)}
-      {proposal.kind === "merge" && one?.content && other?.content && <details open><summary class="muted">difference</summary><Diff before={one.content} after={other.content} /></details>}
+      {proposal.kind === "merge" && one?.content && other?.content && one.content !== other.content && <details open><summary class="muted">difference</summary><Diff before={one.content} after={other.content} /></details>}
       {proposal.decided_at && <p class="muted small">{proposal.status} by {proposal.decided_by} <Time at={proposal.decided_at} />{proposal.reason ? `: ${proposal.reason}` : ""}</p>}
       {error && <ErrorBox error={error} />}
     </article>
@@ -162,7 +173,7 @@ function ProposedItem({ item }: { item: ProposalItem }) {
     <div>
       <Link to={itemPath(item.item_id)} class="item-row">
         <span class="proposal-text" dir="auto">{item.content ?? "forgotten"}</span>
-        <span class="item-meta">{item.ends ? <Badge tone="warn">would end</Badge> : <Badge tone="good">stays</Badge>}<span>{several(item.sources.length, "source")}</span></span>
+        <span class="item-meta">{item.ends ? <Badge tone="warn">would end</Badge> : <Badge tone="good">stays</Badge>}<span>{item.sources.length ? several(item.sources.length, "source") : "rests on no other memory"}</span></span>
       </Link>
       {item.sources.length > 0 && (
         <details class="sources">

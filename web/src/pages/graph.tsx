@@ -1,12 +1,14 @@
 // The graph on a canvas: drag to move it, the wheel or the buttons to come closer, a click chooses an entity or a link.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import type { EntityGraph, EntityLink, EntityNode } from "../api/schema";
 import { several } from "../kit/format";
-import { Forces, type Placed } from "../kit/forces";
+import type { GraphToPlace } from "../kit/forces";
+import type { PlacesAsked } from "../kit/placing";
 import { Button } from "../kit/ui";
 
 export const HUES: Record<EntityNode["kind"], number> = { person: 4, name: 0, term: 3, identifier: 6, email: 1 };
 const LABELLED = 26; // nodes whose name is always written
+const TOLD = 6; // pictures of the graph until it rests
 
 interface View {
   x: number;
@@ -14,9 +16,15 @@ interface View {
   scale: number;
 }
 
-type Shown = { forces: Forces; nodes: (EntityNode & Placed)[]; links: { link: EntityLink; one: number; other: number }[] };
+interface Placed {
+  x: number;
+  y: number;
+  radius: number;
+}
 
-function laidOut(graph: EntityGraph): Shown {
+type Shown = { nodes: (EntityNode & Placed)[]; links: { link: EntityLink; one: number; other: number }[] };
+
+function unplaced(graph: EntityGraph): Shown {
   const most = Math.max(1, ...graph.nodes.map((node) => node.items));
   const nodes = graph.nodes.map((node) => ({ ...node, x: 0, y: 0, radius: 4 + 12 * Math.sqrt(node.items / most) }));
   const places = new Map(nodes.map((node, index) => [node.entity_id, index]));
@@ -24,8 +32,34 @@ function laidOut(graph: EntityGraph): Shown {
     const [one, other] = [places.get(link.one_id), places.get(link.other_id)];
     return one === undefined || other === undefined ? [] : [{ link, one, other }];
   });
+  return { nodes, links };
+}
+
+function toPlace({ nodes, links }: Shown): GraphToPlace {
   const heaviest = Math.max(1, ...links.map(({ link }) => link.items));
-  return { nodes, links, forces: new Forces(nodes, links.map(({ link, one, other }) => ({ one, other, strength: 0.4 + 0.6 * Math.sqrt(link.items / heaviest) }))) };
+  return {
+    radii: Float32Array.from(nodes, (node) => node.radius),
+    ends: Uint32Array.from(links.flatMap(({ one, other }) => [one, other])),
+    strengths: Float32Array.from(links, ({ link }) => 0.4 + 0.6 * Math.sqrt(link.items / heaviest)),
+  };
+}
+
+/** Tell where the nodes are, now and then until they rest; returns what stops it. */
+function place(shown: Shown, times: number, moved: () => void): () => void {
+  const worker = new Worker(new URL("../kit/placing.ts", import.meta.url), { type: "module" });
+  let frame = 0;
+  worker.onmessage = (event: MessageEvent<Float32Array>) => {
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(() => {
+      for (const [index, node] of shown.nodes.entries()) [node.x, node.y] = [event.data[2 * index]!, event.data[2 * index + 1]!];
+      moved();
+    });
+  };
+  worker.postMessage({ graph: toPlace(shown), times } satisfies PlacesAsked);
+  return () => {
+    cancelAnimationFrame(frame);
+    worker.terminate();
+  };
 }
 
 interface GraphProps {
@@ -40,32 +74,31 @@ export function Graph({ graph, chosen, choose }: GraphProps) {
   const view = useRef<View>({ x: 0, y: 0, scale: 1 });
   const over = useRef<number>(-1);
   const isMoved = useRef(false);
-  const [, renew] = useState(0);
-  const draw = () => canvas.current && shown.current && paint(canvas.current, shown.current, view.current, chosen, over.current);
+  const colours = useRef<Colours>();
+  const draw = () => {
+    if (!canvas.current || !shown.current) return;
+    colours.current ??= coloursOf(canvas.current);
+    paint(canvas.current, shown.current, view.current, colours.current, chosen, over.current);
+  };
+  const latest = useRef(draw);
+  latest.current = draw; // the layout may end after another entity was chosen
   const fit = () => {
     if (!canvas.current || !shown.current || isMoved.current) return;
     view.current = fitted(shown.current.nodes, canvas.current.clientWidth, canvas.current.clientHeight);
   };
   useEffect(() => {
-    shown.current = laidOut(graph);
+    const now = unplaced(graph);
     isMoved.current = false;
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    let frame = 0;
-    const step = () => {
-      const forces = shown.current?.forces;
-      if (!forces) return;
-      forces.run(still ? 150 : 6);
+    return place(now, still ? 1 : TOLD, () => {
+      shown.current = now;
       fit();
-      draw();
-      if (!forces.isDone) frame = requestAnimationFrame(step);
-      else renew((count) => count + 1);
-    };
-    frame = requestAnimationFrame(step);
-    return () => cancelAnimationFrame(frame);
+      latest.current();
+    });
   }, [graph]);
   useEffect(() => { draw(); });
   useEffect(() => {
-    const again = () => { fit(); draw(); };
+    const again = () => { colours.current = undefined; fit(); draw(); };
     const theme = matchMedia("(prefers-color-scheme: dark)");
     addEventListener("resize", again);
     theme.addEventListener("change", again);
@@ -137,16 +170,31 @@ function fitted(nodes: Placed[], width: number, height: number): View {
   return { x: width / 2 - ((left + right) / 2) * scale, y: height / 2 - ((top + bottom) / 2) * scale, scale };
 }
 
-function paint(canvas: HTMLCanvasElement, { nodes, links }: Shown, view: View, chosen: string | null, over: number): void {
+interface Colours {
+  text: string;
+  line: string;
+  back: string;
+  accent: string;
+  hues: string[];
+  font: string;
+}
+
+/** The colours of the page as a canvas understands them: `light-dark()` is resolved by the browser. */
+function coloursOf(canvas: HTMLCanvasElement): Colours {
+  const style = getComputedStyle(canvas);
+  const colour = (name: string) => {
+    canvas.style.setProperty("outline-color", `var(${name})`);
+    return style.outlineColor;
+  };
+  return { text: style.color, line: colour("--line-strong"), back: colour("--back"), accent: colour("--accent"), hues: Array.from({ length: 8 }, (_, index) => colour(`--hue-${index}`)), font: style.fontFamily };
+}
+
+function paint(canvas: HTMLCanvasElement, { nodes, links }: Shown, view: View, { text, line, back, accent, hues, font }: Colours, chosen: string | null, over: number): void {
   const ratio = devicePixelRatio || 1;
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
   if (canvas.width !== width * ratio || canvas.height !== height * ratio) [canvas.width, canvas.height] = [width * ratio, height * ratio];
   const pen = canvas.getContext("2d");
   if (!pen) return;
-  const style = getComputedStyle(canvas);
-  const colour = (name: string) => resolved(canvas, name);
-  const [text, line, back, accent] = [style.color, colour("--line-strong"), colour("--back"), colour("--accent")];
-  const hues = Array.from({ length: 8 }, (_, index) => colour(`--hue-${index}`));
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, width, height);
   pen.translate(view.x, view.y);
@@ -157,15 +205,22 @@ function paint(canvas: HTMLCanvasElement, { nodes, links }: Shown, view: View, c
     if (one === middle) near.add(other);
     if (other === middle) near.add(one);
   }
+  // Links of one width and tone are drawn with one stroke.
+  const strokes = new Map<string, { width: number; isNear: boolean; path: Path2D }>();
   for (const { link, one, other } of links) {
     const isNear = middle < 0 || one === middle || other === middle;
+    const width = Math.min(5, 0.6 + Math.round(Math.sqrt(link.items)) * 0.6);
+    const key = `${width} ${isNear}`;
+    const stroke = strokes.get(key) ?? { width, isNear, path: new Path2D() };
+    strokes.set(key, stroke);
+    stroke.path.moveTo(nodes[one]!.x, nodes[one]!.y);
+    stroke.path.lineTo(nodes[other]!.x, nodes[other]!.y);
+  }
+  for (const { width, isNear, path } of strokes.values()) {
     pen.strokeStyle = middle >= 0 && isNear ? accent : line;
     pen.globalAlpha = isNear ? 0.75 : 0.15;
-    pen.lineWidth = Math.min(5, 0.6 + Math.sqrt(link.items) * 0.6);
-    pen.beginPath();
-    pen.moveTo(nodes[one]!.x, nodes[one]!.y);
-    pen.lineTo(nodes[other]!.x, nodes[other]!.y);
-    pen.stroke();
+    pen.lineWidth = width;
+    pen.stroke(path);
   }
   for (const [index, node] of nodes.entries()) {
     pen.globalAlpha = middle < 0 || near.has(index) ? 1 : 0.25;
@@ -178,7 +233,7 @@ function paint(canvas: HTMLCanvasElement, { nodes, links }: Shown, view: View, c
     pen.stroke();
   }
   const size = Math.max(9, 12 / view.scale);
-  pen.font = `${size}px ${style.fontFamily}`;
+  pen.font = `${size}px ${font}`;
   pen.textAlign = "center";
   pen.fillStyle = text;
   const taken: [number, number, number, number][] = [];
@@ -199,10 +254,4 @@ function paint(canvas: HTMLCanvasElement, { nodes, links }: Shown, view: View, c
     pen.fillText(name, node.x, box[3] - size * 0.2);
   }
   pen.globalAlpha = 1;
-}
-
-/** A colour of the page as a canvas understands it: `light-dark()` is resolved by the browser. */
-function resolved(canvas: HTMLCanvasElement, name: string): string {
-  canvas.style.setProperty("outline-color", `var(${name})`);
-  return getComputedStyle(canvas).outlineColor;
 }

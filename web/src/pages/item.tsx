@@ -3,13 +3,13 @@ import { useState } from "preact/hooks";
 import { call } from "../api/client";
 import type { Forecast, Item, ItemUse } from "../api/schema";
 import { isAdmin } from "../frame/session";
-import { LineChart } from "../kit/charts";
+import { LineChart, useWidth } from "../kit/charts";
 import { Confirm, Dialog } from "../kit/dialog";
 import { ago, bytes, onDay, several, share, words } from "../kit/format";
-import { itemPath, ItemRow, ItemState, shownItem } from "../kit/item";
+import { itemPath, ItemRow, ItemState, Marked, shownItem } from "../kit/item";
 import { useKeys } from "../kit/keys";
 import { asApiError, type Loaded, useLoad } from "../kit/load";
-import { address, go, Link } from "../kit/router";
+import { acting, address, go, Link, usePlace } from "../kit/router";
 import { DataTable } from "../kit/table";
 import { Badge, Button, ErrorBox, Facts, KindLabel, Page, Section, ShortId, Show, Time } from "../kit/ui";
 import "./item.css";
@@ -56,7 +56,7 @@ function Shown({ item, reload }: { item: Item; reload: () => void }) {
               ["session", item.session_id && <Link to={`/ui/sessions/${encodeURIComponent(item.session_id)}`}>{item.session_id}</Link>],
               ["run", item.run_id && <Link to={`/ui/runs/${encodeURIComponent(item.run_id)}`}>{item.run_id}</Link>],
               ["said by", item.speaker],
-              ["subject", item.subject && <Link to="/ui/memories" settings={{ subject: item.subject }}>{item.subject}</Link>],
+              ["subject", item.subject && (isAdmin() ? <Link to="/ui/facts" settings={{ subject: item.subject, as_user: item.user_id }}>{item.subject}</Link> : item.subject)],
               ["predicate", item.predicate],
               ["object", item.object],
               ["category", item.category],
@@ -79,11 +79,12 @@ function sentence(item: Item, forecast: Forecast | undefined): string {
   const truth = item.superseded_by ? "Superseded by a newer version" : item.invalid_at ? `No longer true since ${onDay(item.invalid_at)}` : `True since ${onDay(item.valid_at)}`;
   if (!forecast) return `${truth}.`;
   const use = forecast.accesses ? `recalled ${several(forecast.accesses, "time")}, last ${ago(forecast.last_at ?? "")}` : "never recalled yet";
-  const future = forecast.is_pinned ? "pinned: only a person ends it" : forecast.archive_at ? `is archived around ${onDay(forecast.archive_at)} unless it is recalled` : forecast.tier === "persistent" ? "stays until something ends it" : `ends with its ${forecast.tier}`;
+  const future = forecast.is_pinned ? "pinned: only a person ends it" : forecast.archive_at ? `archived around ${onDay(forecast.archive_at)} unless it is recalled` : forecast.tier === "persistent" ? "stays until something ends it" : `ends with its ${forecast.tier}`;
   return `${truth}; ${use}; ${future}.`;
 }
 
 function Text({ item }: { item: Item }) {
+  const { query } = usePlace();
   const [whole, setWhole] = useState<string>();
   const [more, setMore] = useState<number | null>(null);
   const [error, setError] = useState<ReturnType<typeof asApiError>>();
@@ -100,7 +101,7 @@ function Text({ item }: { item: Item }) {
   return (
     <div>
       <div class="memory-text" dir="auto" data-testid="text" tabIndex={0}>
-        {whole ?? item.content}
+        <Marked text={whole ?? item.content} question={query.get("q") ?? undefined} />
       </div>
       <p class="item-meta"><ItemState item={{ invalid_at: item.invalid_at, superseded_by: item.superseded_by }} /></p>
       {item.payload_key && whole === undefined && <Button kind="quiet" onClick={() => read(0)}>This is a preview. Read the whole text</Button>}
@@ -120,22 +121,23 @@ function TimeLine({ versions, current }: { versions: Item[]; current: string }) 
   });
   const from = Math.min(...spans.flatMap((span) => [span.valid[0]!, span.known[0]!]));
   const until = Math.max(now, ...spans.flatMap((span) => span.valid));
-  const x = (time: number) => 28 + ((time - from) / Math.max(1, until - from)) * 600;
+  const [element, width] = useWidth<SVGSVGElement>();
+  const x = (time: number) => 28 + ((time - from) / Math.max(1, until - from)) * (width - 40);
   const height = spans.length * 30 + 26;
   return (
     <Section title="Time line" aside={several(versions.length, "version")}>
       <div class="axis-key"><span><i class="valid" />true</span><span><i class="known" />known</span></div>
-      <svg class="axis" viewBox={`0 0 640 ${height}`} role="img" aria-label={`${several(versions.length, "version")}, the first true since ${onDay(versions[0]?.valid_at ?? new Date())}`}>
+      <svg class="axis" ref={element} height={height} viewBox={`0 0 ${width} ${height}`} role="img" aria-label={`${several(versions.length, "version")}, the first true since ${onDay(versions[0]?.valid_at ?? new Date())}`}>
         {spans.map(({ version, valid, known }, index) => (
           <g key={version.item_id} class={version.item_id === current ? "" : "old"}>
             <text x="0" y={index * 30 + 16}>{index + 1}</text>
             <rect class="valid" x={x(valid[0]!)} y={index * 30 + 4} width={Math.max(3, x(valid[1]!) - x(valid[0]!))} height="8" rx="2"><title>{`true from ${onDay(version.valid_at)} ${version.invalid_at ? `until ${onDay(version.invalid_at)}` : "on"}`}</title></rect>
-            <rect class="known" x={x(known[0]!)} y={index * 30 + 15} width={Math.max(3, x(known[1]!) - x(known[0]!))} height="8" rx="2"><title>{`known since ${onDay(version.created_at)}`}</title></rect>
+            <rect class="known" x={x(known[0]!)} y={index * 30 + 15} width={Math.max(3, x(known[1]!) - x(known[0]!))} height="8" rx="2"><title>{`known from ${onDay(version.created_at)} ${version.retired_at ? `until ${onDay(version.retired_at)}` : "on"}`}</title></rect>
           </g>
         ))}
         <line class="now" x1={x(now)} x2={x(now)} y1="0" y2={height - 18} />
         <text x="28" y={height - 4}>{onDay(new Date(from))}</text>
-        <text x={Math.min(x(now), 628)} y={height - 4} text-anchor="end">now</text>
+        <text x={Math.min(x(now), width - 12)} y={height - 4} text-anchor="end">now</text>
       </svg>
       {versions.length > 1 && versions.map((version, index) => (
         <div class={`version ${version.item_id === current ? "current" : ""}`} key={version.item_id}>
@@ -155,9 +157,9 @@ function Origin({ item }: { item: Item }) {
       {(data) => (
         <>
           <Section title="Comes from" aside={data.sources.length > 0 ? `${several(data.sources.length, "source")}, ${words(data.trend)}` : undefined}>
-            {data.sources.length === 0 ? <p class="muted">{origin(item)}</p> : <Items ids={data.sources.map((source) => source.item_id)} />}
+            {data.sources.length === 0 ? <p class="muted">{origin(item)}</p> : <Items ids={data.sources.map((source) => source.item_id)} session={item.session_id} />}
           </Section>
-          {data.led_to.length > 0 && <Section title="Led to" aside={several(data.led_to.length, "memory", "memories")}><Items ids={data.led_to} /></Section>}
+          {data.led_to.length > 0 && <Section title="Led to" aside={several(data.led_to.length, "memory", "memories")}><Items ids={data.led_to} session={item.session_id} /></Section>}
           {data.useful + data.wrong > 0 && <p class="muted">Rated useful {several(data.useful, "time")}, wrong {several(data.wrong, "time")}.</p>}
         </>
       )}
@@ -169,23 +171,25 @@ const CARRIERS: Record<Item["trust"], string> = { user: "a person", agent: "an a
 
 function origin(item: Item): string {
   if (item.kind === "document_chunk") return "A part of a document.";
-  return `Written by ${CARRIERS[item.trust]}${item.agent_id ? `, ${item.agent_id}` : ""}${item.run_id ? ", in a run" : item.session_id ? ", in a session" : ""}; it rests on no other memory.`;
+  return `Written by ${CARRIERS[item.trust]}${item.agent_id ? (item.trust === "agent" ? `, ${item.agent_id}` : ` with the agent ${item.agent_id}`) : ""}${item.run_id ? ", in a run" : item.session_id ? ", in a session" : ""}; it rests on no other memory.`;
 }
 
 const SHOWN = 8;
 
-export function Items({ ids }: { ids: string[] }) {
+export function Items({ ids, session }: { ids: string[]; session?: string | null }) {
   const [most, setMost] = useState(SHOWN);
   return (
     <div class="rows">
-      {ids.slice(0, most).map((id) => <OneItem key={id} id={id} />)}
+      {ids.slice(0, most).map((id) => <OneItem key={id} id={id} session={session} />)}
       {ids.length > most && <Button kind="quiet" onClick={() => setMost(most + 50)}>{`${ids.length - most} more`}</Button>}
     </div>
   );
 }
 
-export function OneItem({ id }: { id: string }) {
-  const item = useLoad(["item", id], (signal) => call("get_item", { path: { item_id: id }, signal }));
+/** A memory by its id; one of a session is read in the session that it is shown for. */
+export function OneItem({ id, session }: { id: string; session?: string | null }) {
+  const as = isAdmin() || !session ? undefined : { ...acting(), session };
+  const item = useLoad(["item", id, as], (signal) => call("get_item", { path: { item_id: id }, signal, as }));
   if (item.error) return <p class="muted item-row"><span>No longer there, or not yours. <ShortId id={id} /></span></p>;
   return <Show of={item} lines={1}>{(data) => <ItemRow item={shownItem(data)} />}</Show>;
 }
@@ -272,18 +276,18 @@ function Actions({ item, pinned, reload }: { item: Item; pinned: boolean; reload
   const close = () => setDoing(null);
   return (
     <div class="item-actions">
-      {pinned && <div><Badge tone="accent">pinned</Badge></div>}
-      {canEdit && <Button kind="main" onClick={() => setDoing("edit")}>Correct</Button>}
+      {pinned && <div class="wide"><Badge tone="accent">pinned</Badge></div>}
+      {canEdit && <div class="wide"><Button kind="main" onClick={() => setDoing("edit")}>Correct</Button></div>}
       {!isOver && <Button onClick={pin}>{pinned ? "Unpin" : "Pin"}</Button>}
-      {!isOver && <Button onClick={() => run(call("give_feedback", { path, body: { opinion: "useful" } }))}>Useful</Button>}
-      {!isOver && <Button onClick={() => run(call("give_feedback", { path, body: { opinion: "wrong" } }))}>Wrong</Button>}
       {isOver && isAdmin() && <Button kind="main" onClick={() => run(call("restore_item", { path }))}>Restore</Button>}
       <Button onClick={() => setDoing("hold")}>Hold…</Button>
+      {!isOver && <Button title="Your opinion moves its confidence" onClick={() => run(call("give_feedback", { path, body: { opinion: "useful" } }))}>Useful</Button>}
+      {!isOver && <Button title="Your opinion moves its confidence" onClick={() => run(call("give_feedback", { path, body: { opinion: "wrong" } }))}>Wrong</Button>}
       <div class="apart">
         {!isOver && <Button kind="danger" onClick={() => setDoing("invalidate")}>No longer true…</Button>}
         <Button kind="danger" onClick={() => setDoing("forget")}>Forget…</Button>
       </div>
-      {error && <ErrorBox error={error} />}
+      {error && <div class="wide"><ErrorBox error={error} /></div>}
       {doing === "edit" && <Edit item={item} close={close} />}
       {doing === "invalidate" && (
         <Confirm title="No longer true" action="End it" reason close={close} run={async (reason) => { await call("invalidate_item", { path, body: { reason: reason || null } }); reload(); }}>
@@ -323,7 +327,7 @@ function Forget({ item, close }: { item: Item; close: () => void }) {
       <Show of={planned} lines={2}>
         {(plan) => {
           const others = plan.item_ids.filter((id) => id !== item.item_id);
-          return others.length === 0 ? <p>Nothing else goes with it.</p> : <><p>With it {others.length === 1 ? "goes" : "go"} {several(others.length, "other memory", "other memories")}{plan.summaries_renewed ? `, and ${several(plan.summaries_renewed, "summary", "summaries")} will be written anew` : ""}:</p><Items ids={others} /></>;
+          return others.length === 0 ? <p>Nothing else goes with it.</p> : <><p>With it {others.length === 1 ? "goes" : "go"} {several(others.length, "other memory", "other memories")}{plan.summaries_renewed ? `, and ${several(plan.summaries_renewed, "summary", "summaries")} will be written anew` : ""}:</p><Items ids={others} session={item.session_id} /></>;
         }}
       </Show>
     </Confirm>

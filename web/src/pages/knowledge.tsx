@@ -11,7 +11,7 @@ import { useLoad, useQuiet } from "../kit/load";
 import { changeSettings, Link, usePlace } from "../kit/router";
 import { DataTable, useAction } from "../kit/table";
 import { Tabs } from "../kit/tabs";
-import { Badge, Button, Choice, Empty, ErrorBox, Page, Section, Show, TextField, Time } from "../kit/ui";
+import { Badge, Button, Choice, Empty, ErrorBox, Page, Pairs, Section, Show, TextField, Time } from "../kit/ui";
 
 const PATH = "/ui/knowledge";
 
@@ -177,7 +177,7 @@ function Ask({ database }: { database: ConnectedDatabase }) {
       {error && <ErrorBox error={error} />}
       {answer && (
         <>
-          <p class="muted small">{several(answer.rows.length, "row")}{answer.truncated ? " (cut)" : ""} after {milliseconds(answer.seconds * 1000)}; written by {words(answer.written_by)}.</p>
+          <p class="muted small">{several(answer.rows.length, "row")}{answer.truncated ? " (cut)" : ""} after {milliseconds(answer.seconds * 1000)}{answer.written_by === "caller" ? "" : `; the SELECT was written by ${words(answer.written_by)}`}.</p>
           {answer.written_by !== "caller" && <pre>{answer.sql}</pre>}
           <DataTable<[number, unknown[]]> label="Answer" rows={answer.rows.map((row, index): [number, unknown[]] => [index, row])} keyOf={([index]) => index} columns={answer.columns.map((column, place) => ({ title: column, cell: ([, row]) => <span dir="auto" class="cell-text">{row[place] === null ? <span class="muted">null</span> : String(row[place])}</span> }))} />
         </>
@@ -186,7 +186,7 @@ function Ask({ database }: { database: ConnectedDatabase }) {
         {(page) => page.items.length > 0 && (
           <details>
             <summary>Audit: the last {page.items.length}</summary>
-            <DataTable label="Audit of the database" rows={page.items} keyOf={(entry) => entry.audit_id} columns={[{ title: "when", cell: (entry) => <Time at={entry.at} />, class: "nowrap" }, { title: "action", cell: (entry) => entry.action }, { title: "actor", cell: (entry) => <span class="cell-text">{entry.actor}</span> }, { title: "details", cell: (entry) => <code class="cell-text">{JSON.stringify(entry.details)}</code> }]} />
+            <DataTable label="Audit of the database" rows={page.items} keyOf={(entry) => entry.audit_id} columns={[{ title: "when", cell: (entry) => <Time at={entry.at} />, class: "nowrap" }, { title: "action", cell: (entry) => entry.action }, { title: "actor", cell: (entry) => <span class="cell-text">{entry.actor}</span> }, { title: "details", cell: (entry) => <Pairs of={entry.details} /> }]} />
           </details>
         )}
       </Show>

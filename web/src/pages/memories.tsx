@@ -3,7 +3,7 @@ import { call } from "../api/client";
 import type { AskedScope, Item, ItemState, Kind, RecalledItem, Trust } from "../api/schema";
 import { isAdmin, me } from "../frame/session";
 import { several } from "../kit/format";
-import { itemPath, ItemRow, shownItem } from "../kit/item";
+import { itemPath, itemSettings, ItemRow, shownItem } from "../kit/item";
 import { List, usePages } from "../kit/list";
 import { useLoad, useQuiet } from "../kit/load";
 import { address, changeSettings, go, usePlace } from "../kit/router";
@@ -41,8 +41,10 @@ function Filters() {
       </div>
       <Choice label="Kind" value={has("kind") as Kind} any="all kinds" options={KINDS.map((kind) => [kind, kindName(kind)])} onChange={set("kind")} />
       <Choice label="Scope" value={has("scope") as AskedScope} any="any scope" options={["session", "user", "agent", "tenant"]} onChange={set("scope")} />
+      {!asked && <Choice label="Tier" value={has("tier") as Item["tier"]} any="any tier" options={["run", "session", "recent", "persistent"]} onChange={set("tier")} />}
       {!asked && <Choice label="Trust" value={has("trust") as Trust} any="any trust" options={["user", "agent", "tool", "document", "external"]} onChange={set("trust")} />}
       {isAdmin() && <Choice label="State" value={has("state") as ItemState} any="live" options={asked ? [["any", "superseded too"]] : ["superseded", "invalid", "archived", "any"]} onChange={set("state")} />}
+      {!asked && <TextField label="Session" value={has("session")} placeholder="any session" onInput={set("session")} />}
       <TextField label="From" type="date" value={has("since")} onInput={set("since")} />
       <TextField label="Until" type="date" value={has("until")} onInput={set("until")} />
       {!asked && <Check label="pinned" checked={has("pinned") === "1"} onChange={(checked) => set("pinned")(checked ? "1" : "")} />}
@@ -57,6 +59,8 @@ function All() {
     kind: text("kind") ? [text("kind") as Kind] : undefined,
     scope: text("scope") as Item["scope"] | undefined,
     trust: text("trust") as Trust | undefined,
+    tier: text("tier") as Item["tier"] | undefined,
+    session_id: text("session"),
     state: text("state") as ItemState | undefined,
     subject: text("subject"),
     category: text("category"),
@@ -73,7 +77,7 @@ function All() {
       label="Memories"
       keyOf={(item) => item.item_id}
       row={(item) => <ItemRow item={shownItem(item)} />}
-      open={(item) => go(address(itemPath(item.item_id)))}
+      open={(item) => go(address(itemPath(item.item_id), itemSettings(item)))}
       empty={
         isFiltered ? (
           <Empty title="Nothing fits these filters." />
@@ -124,7 +128,7 @@ function Recalled() {
             label="Memories found"
             keyOf={(item) => item.id}
             row={(item) => <ItemRow item={shownItem(item)} question={question} aside={item.found_by.length > 0 && <span>found by {item.found_by.join(", ")}</span>} />}
-            open={(item) => go(address(itemPath(item.id)))}
+            open={(item) => go(address(itemPath(item.id), itemSettings(item, question)))}
             empty={<Empty title="Nothing answers this.">Ask with other words, widen the filters, or act for another user (top right): recall shows only what that user may see.</Empty>}
           />
         </>

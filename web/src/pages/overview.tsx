@@ -1,7 +1,7 @@
 // Overview: how much there is, how it is, and what happened lately. It follows the change feed.
 import { useEffect, useState } from "preact/hooks";
 import { call } from "../api/client";
-import type { Activity, Event as Change, PastRuling, Stats } from "../api/schema";
+import type { Activity, Event as Change, PastRuling, Proposal, Stats } from "../api/schema";
 import { isAdmin, me } from "../frame/session";
 import { Bars, LineChart } from "../kit/charts";
 import { bytes, count, milliseconds, onDay, several, share, words } from "../kit/format";
@@ -39,6 +39,7 @@ function TenantOverview() {
   const rulings = useLoad(["overview-rulings"], (signal) => call("list_rulings", { query: { limit: 50 }, signal, as }));
   const jobs = useLoad(["job-counts"], (signal) => call("job_counts", { signal, as }));
   const reports = useLoad(["reports"], (signal) => call("list_reports", { query: { limit: 1 }, signal, as }));
+  const proposals = useLoad(["overview-proposals"], (signal) => call("list_proposals", { query: { limit: 4 }, signal, as }));
   const reload = () => {
     stats.reload();
     activity.reload();
@@ -53,21 +54,37 @@ function TenantOverview() {
       <div class="columns">
         <Section title="New memories a day" aside="last 30 days"><Show of={activity} lines={4}>{(data) => <Growth activity={data} />}</Show></Section>
         <Section title="By kind"><Show of={stats}>{(data) => <Bars values={data.by_kind} tone={(kind) => `kind kind-${kind}`} href={(kind) => <Link to="/ui/memories" settings={{ kind }}>{kindName(kind)}</Link>} />}</Show></Section>
-        <Section title="By scope and tier"><Show of={stats}>{(data) => <><Bars values={data.by_scope} href={(scope) => <Link to="/ui/memories" settings={{ scope }}>{scope}</Link>} /><Bars values={data.by_tier} /></>}</Show></Section>
-        <Section title="By state"><Show of={stats}>{(data) => <Bars values={data.by_state} />}</Show></Section>
+        <Section title="By layer" aside="what ends it"><Show of={stats}>{(data) => <Bars sorted={false} values={byLayer(data)} href={(layer) => <Link to="/ui/memories" settings={LAYERS[layer]?.[1]}>{layer}</Link>} />}</Show></Section>
+        <Section title="By scope" aside="who sees it"><Show of={stats}>{(data) => <Bars values={data.by_scope} href={(scope) => <Link to="/ui/memories" settings={{ scope }}>{scope}</Link>} />}</Show></Section>
         <Section title="Ended by the judge" aside={<Link to="/ui/facts" settings={{ tab: "rulings" }}>all rulings</Link>}>
           <Show of={rulings}>{(page) => page.items.length === 0 ? <p class="muted">Nothing yet.</p> : <div class="rows">{page.items.slice(0, 5).map((ruling) => <RulingRow key={ruling.ruling_id} ruling={ruling} />)}</div>}</Show>
+        </Section>
+        <Section title="Last reviews" aside={<Link to="/ui/facts" settings={{ tab: "proposals" }}>all proposals</Link>}>
+          <Show of={proposals}>{(page) => page.items.length === 0 ? <p class="muted">The weekly review has proposed nothing yet.</p> : <div class="rows">{page.items.map((proposal) => <ProposalRow key={proposal.proposal_id} proposal={proposal} />)}</div>}</Show>
         </Section>
         <Section title="Happening now" aside={changes.isOpen ? "live" : "connecting…"}>
           {changes.list.length === 0 ? <p class="muted">Changes appear here as they are made.</p> : <div class="rows">{changes.list.map((change) => <ChangeRow key={change.position} change={change} />)}</div>}
         </Section>
         <Section title="Background work"><Show of={jobs}>{(data) => <Work jobs={data} />}</Show></Section>
-        <Section title="Last review" aside={reports.data?.items[0] && <Time at={reports.data.items[0].created_at} />}>
+        <Section title="By state"><Show of={stats}>{(data) => <Bars values={data.by_state} href={(state) => state === "forgotten" ? state : <Link to="/ui/memories" settings={{ state: state === "live" ? undefined : state }}>{state}</Link>} />}</Show></Section>
+        <Section title="Daily brief" aside={reports.data?.items[0] && <Time at={reports.data.items[0].created_at} />}>
           <Show of={reports}>{(page) => page.items[0] ? <pre dir="auto" tabIndex={0}>{page.items[0].body}</pre> : <p class="muted">The first daily brief is written at night.</p>}</Show>
         </Section>
       </div>
     </Page>
   );
+}
+
+/** Each layer by its name, with its number and the filters that show it. */
+const LAYERS: Record<string, [string, Record<string, string>]> = {
+  working: ["L1", { tier: "session" }],
+  recent: ["L2", { tier: "recent" }],
+  persistent: ["L3", { tier: "persistent" }],
+  reference: ["L4", { kind: "document_chunk" }],
+};
+
+function byLayer(stats: Stats): Record<string, number> {
+  return Object.fromEntries(Object.entries(LAYERS).map(([name, [layer]]) => [name, stats.by_layer[layer] ?? 0]));
 }
 
 function FirstSteps() {
@@ -81,9 +98,9 @@ function Figures({ stats, activity }: { stats: Stats; activity: Activity | undef
   return (
     <div class="figures">
       <Figure label="live memories" value={count(live)} note={bytes(stats.content_bytes)} />
-      <Figure label="recall p50 / p95" value={recall ? `${milliseconds(recall.p50_ms)} / ${milliseconds(recall.p95_ms)}` : "–"} note={recall ? `${recall.per_minute.toFixed(1)} a minute, last hour` : "no recall in the last hour"} />
+      <Figure label="recall p50 / p95" value={recall ? `${Math.round(recall.p50_ms)} / ${milliseconds(recall.p95_ms)}` : "–"} note={recall ? `${recall.per_minute.toFixed(1)} a minute, last hour` : "no recall in the last hour"} />
       <Figure label="open sessions" value={count(stats.others.open_sessions)} note={`${count(stats.others.closed_sessions)} closed, ${several(stats.others.runs, "run")}`} />
-      <Figure label="to embed" value={count(stats.pending_embeddings)} note={stats.embedding_model ?? "by keywords alone"} tone={stats.pending_embeddings > 1000 ? "warn" : undefined} />
+      <Figure label="to embed" value={count(stats.pending_embeddings)} note={stats.embedding_model?.split("@")[0] ?? "by keywords alone"} tone={stats.pending_embeddings > 1000 ? "warn" : undefined} />
       <Figure label="pinned / held" value={`${count(stats.pinned)} / ${count(stats.others.holds)}`} />
       <Figure label="dead letters" value={count(stats.dead_letters)} note={stats.dead_letters ? <Link to="/ui/operate">replay them</Link> : "none"} tone={stats.dead_letters ? "bad" : undefined} />
       <Figure label="plan used" value={share(used)} note={fullest ? words(fullest) : "no limit"} tone={used > 0.8 ? "warn" : undefined} />
@@ -109,6 +126,15 @@ function RulingRow({ ruling }: { ruling: PastRuling }) {
     <Link to={itemPath(ruling.item_id)} class="item-row">
       <span class="item-text" dir="auto">{ruling.content ?? "forgotten"} → {ruling.successor ?? "forgotten"}</span>
       <span class="item-meta"><Badge tone="accent">{words(ruling.rule)}</Badge>{ruling.is_undone && <Badge tone="good">undone</Badge>}<Time at={ruling.at} /></span>
+    </Link>
+  );
+}
+
+function ProposalRow({ proposal }: { proposal: Proposal }) {
+  return (
+    <Link to="/ui/facts" settings={{ tab: "proposals", status: proposal.status }} class="item-row">
+      <span class="item-text" dir="auto">{proposal.items[0]?.content ?? "forgotten"}</span>
+      <span class="item-meta"><Badge tone="accent">{proposal.kind}</Badge><Badge tone={proposal.status === "open" ? "warn" : "plain"}>{proposal.status === "open" ? "waits for you" : proposal.status}</Badge><Time at={proposal.proposed_at} /></span>
     </Link>
   );
 }

@@ -6,10 +6,10 @@ import type { AskedScope, Context, Kind, RecallAnswer, RecalledItem } from "../a
 import { isAdmin } from "../frame/session";
 import { Stacked } from "../kit/charts";
 import { count, milliseconds, several, words } from "../kit/format";
-import { itemPath, Marked } from "../kit/item";
+import { itemPath, itemSettings, Marked } from "../kit/item";
 import { useLoad } from "../kit/load";
 import { changeSettings, Link, usePlace } from "../kit/router";
-import { Badge, Button, Check, Choice, Empty, KindLabel, KINDS, kindName, Page, Section, Show, TextField, Time } from "../kit/ui";
+import { Badge, Button, Check, Choice, Empty, KindLabel, KINDS, kindName, Page, Section, Show, TextField, Time, Unfold } from "../kit/ui";
 import { NobodyNamed } from "./memories";
 import "./playground.css";
 
@@ -27,26 +27,35 @@ interface Trace {
   milliseconds: Record<string, number>;
   candidates: Record<string, number>;
   scopes_left_out: Record<string, string>;
-  duplicates_merged: unknown[];
-  facts_folded: unknown[];
+  duplicates_merged: string[];
+  facts_folded: string[];
   searched_in: string;
   rerank: string;
   terms: Record<string, number>;
   interval: unknown;
 }
 
-const HUES: Record<string, string> = { words: "hue-0", late: "hue-6", meaning: "hue-4", entity: "hue-3", time: "hue-1", session: "hue-2", newer: "hue-5", rerank: "hue-5", speaker: "hue-7", disclosure: "hue-1" };
+/** A colour for each part of a score; those after the eighth are striped. */
+const PARTS = ["words", "session", "late", "entity", "meaning", "following", "time", "speaker", "disclosure", "successor", "question", "newer", "rerank", "wording"];
 
 function hue(part: string, index: number): string {
-  return HUES[part] ?? `hue-${(index * 3 + 1) % 8}`;
+  const known = PARTS.indexOf(part);
+  const place = known < 0 ? PARTS.length + index : known;
+  return place < 8 ? `hue-${place}` : `hue-${(place * 3) % 8} striped`;
 }
+
+function signed(value: number): string {
+  return value.toFixed(2).replace("-", "−");
+}
+
+const VIEWS = [["", "Recall"], ["context", "Context"], ["both", "Both"]] as const;
 
 export default function Playground() {
   const { query } = usePlace();
   const [draft, setDraft] = useState(query.get("q") ?? "");
   const question = (query.get("q") ?? "").trim();
-  const isTwo = query.get("compare") === "1";
-  const isContext = query.get("show") === "context";
+  const show = query.get("show") ?? "";
+  const isTwo = query.get("compare") === "1" && !show;
   const ask = (event: Event) => {
     event.preventDefault();
     changeSettings({ q: draft.trim() });
@@ -58,12 +67,11 @@ export default function Playground() {
         <Button kind="main" type="submit">Ask</Button>
       </form>
       <div class="actions">
-        <button type="button" class={`button ${isContext ? "" : "chosen"}`} onClick={() => changeSettings({ show: null })}>Recall</button>
-        <button type="button" class={`button ${isContext ? "chosen" : ""}`} onClick={() => changeSettings({ show: "context" })}>Context</button>
-        {!isContext && <Check label="compare two settings" checked={isTwo} onChange={(checked) => changeSettings({ compare: checked ? "1" : null })} />}
+        {VIEWS.map(([name, title]) => <button type="button" key={name} class={`button ${show === name ? "chosen" : ""}`} aria-pressed={show === name} onClick={() => changeSettings({ show: name || null })}>{title}</button>)}
+        {!show && <Check label="compare two settings" checked={isTwo} onChange={(checked) => changeSettings({ compare: checked ? "1" : null })} />}
       </div>
       <NobodyNamed />
-      {isContext ? <ContextSide question={question} /> : question ? <Sides question={question} isTwo={isTwo} /> : <Empty title="Ask something.">Every answer shows its score, part by part. Choose “compare” to try two settings at once.</Empty>}
+      {show === "context" ? <ContextSide question={question} /> : !question ? <Empty title="Ask something.">Every answer shows its score, part by part. Choose “compare” to try two settings at once.</Empty> : show === "both" ? <div class="sides two"><OneSide question={question} /><ContextSide question={question} /></div> : <Sides question={question} isTwo={isTwo} />}
     </Page>
   );
 }
@@ -103,6 +111,10 @@ function Settings({ side }: { side: string }) {
       {isAdmin() && <Check label="superseded too" checked={has("superseded") === "1"} onChange={(checked) => set("superseded")(checked ? "1" : "")} />}
     </div>
   );
+}
+
+function OneSide({ question }: { question: string }) {
+  return <Side side="" question={question} of={useRecall(question, "")} />;
 }
 
 function Sides({ question, isTwo }: { question: string; isTwo: boolean }) {
@@ -149,13 +161,13 @@ function AnswerCard({ item, rank, question, traced, most, was }: { item: Recalle
     <article class="answer" data-id={item.id}>
       <div class="answer-top">
         <span class="rank">{rank}</span>
-        <Link to={itemPath(item.id)}><span dir="auto"><Marked text={item.content.slice(0, 600)} question={question} /></span></Link>
+        <Link to={itemPath(item.id)} settings={itemSettings(item, question)}><span dir="auto"><Marked text={item.content.slice(0, 600)} question={question} /></span></Link>
         {was !== undefined && (was === 0 ? <Badge tone="accent">new</Badge> : was !== rank && <Badge tone={was > rank ? "good" : "bad"}>{was > rank ? `▲ from ${was}` : `▼ from ${was}`}</Badge>)}
         <span class="score" title="Compare scores only within one answer">{item.score.toFixed(2)}</span>
       </div>
       <div class="item-meta">
         <KindLabel kind={item.source_kind} />
-        <span>{item.scope}</span>
+        <span>scope {item.scope}</span>
         <span>trust {item.trust}</span>
         {item.archived && <Badge>archived</Badge>}
         {item.invalid_at && <Badge tone="warn">ended</Badge>}
@@ -166,41 +178,41 @@ function AnswerCard({ item, rank, question, traced, most, was }: { item: Recalle
       {parts.length > 0 && (
         <div class="parts" role="img" aria-label={`score ${item.score.toFixed(2)}: ${parts.map(([name, value]) => `${name} ${value.toFixed(2)}`).join(", ")}`}>
           <div class="parts-bar">{parts.map(([name, value], index) => value > 0 && <span key={name} class={hue(name, index)} style={{ width: `${(value / most) * 100}%` }} title={`${name} ${value.toFixed(3)}`} />)}</div>
-          <div class="parts-key">{parts.map(([name, value], index) => <span key={name}><i class={hue(name, index)} />{words(name)} {value.toFixed(2)}</span>)}</div>
+          <div class="parts-key">{parts.map(([name, value], index) => <span key={name}><i class={hue(name, index)} />{words(name)} {signed(value)}</span>)}</div>
         </div>
       )}
     </article>
   );
 }
 
+const CUT: Record<string, string> = { top_k: "beyond the number that you asked for" };
+
 function LeftOut({ trace }: { trace: Trace }) {
-  const cut = new Map<string, TracedItem[]>();
-  for (const item of trace.items) if (!item.chosen) cut.set(item.cut ?? "other", [...(cut.get(item.cut ?? "other") ?? []), item]);
-  const steps = Object.entries(trace.milliseconds);
+  const cut = new Map<string, string[]>();
+  for (const item of trace.items) if (!item.chosen) cut.set(CUT[item.cut ?? ""] ?? words(item.cut ?? "other"), [...(cut.get(CUT[item.cut ?? ""] ?? words(item.cut ?? "other")) ?? []), item.id]);
+  if (trace.duplicates_merged.length > 0) cut.set("saying the same as one above", trace.duplicates_merged);
+  if (trace.facts_folded.length > 0) cut.set("said by the message that they come from", trace.facts_folded);
+  const scores = new Map(trace.items.map((item) => [item.id, item.score]));
+  const scopes = Object.entries(trace.scopes_left_out);
   return (
-    <Section title="Left out, and how long it took" aside={`searched in the ${words(trace.searched_in)}`}>
-      <p>
-        {[...cut].map(([why, items]) => `${count(items.length)} by ${words(why)}`).join(", ") || "Nothing was left out."}
-        {trace.duplicates_merged.length > 0 && `; ${several(trace.duplicates_merged.length, "duplicate")} merged`}
-        {trace.facts_folded.length > 0 && `; ${several(trace.facts_folded.length, "fact")} said by the message they come from`}
-        {Object.entries(trace.scopes_left_out).map(([scope, why]) => `; ${scope}: ${why}`).join("")}
-      </p>
-      <p class="muted">Candidates: {Object.entries(trace.candidates).map(([arm, number]) => `${words(arm)} ${count(number)}`).join(" · ")}. Rerank: {trace.rerank}.</p>
-      <p class="muted">Time: {steps.map(([step, value]) => `${words(step)} ${milliseconds(value)}`).join(" · ")}</p>
-      {Object.keys(trace.terms).length > 0 && <p class="muted">Words, and how rare they are: {Object.entries(trace.terms).map(([term, weight]) => `${term} ${weight.toFixed(1)}`).join(" · ")}</p>}
-      {[...cut].map(([why, items]) => (
-        <details key={why}>
-          <summary>{several(items.length, "memory", "memories")} left out by {words(why)}</summary>
-          <div class="rows">{items.slice(0, 20).map((item) => <CutItem key={item.id} item={item} />)}</div>
-        </details>
-      ))}
-    </Section>
+    <>
+      <Section title="Left out" aside={`searched in the ${words(trace.searched_in)}`}>
+        {[...cut].map(([why, ids]) => <Unfold key={why} title={`${several(ids.length, "memory", "memories")} ${why}`}>{() => <div class="rows">{ids.slice(0, 20).map((id) => <CutItem key={id} id={id} score={scores.get(id)} />)}</div>}</Unfold>)}
+        {scopes.map(([scope, why]) => <p key={scope}>Scope {scope}: {why}</p>)}
+        {cut.size + scopes.length === 0 && <p class="muted">Nothing was left out.</p>}
+      </Section>
+      <Section title="How it was found" aside={`rerank: ${trace.rerank}`}>
+        <p class="muted">Candidates: {Object.entries(trace.candidates).map(([arm, number]) => `${words(arm)} ${count(number)}`).join(" · ")}</p>
+        {Object.keys(trace.terms).length > 0 && <p class="muted">Words, and how rare they are: {Object.entries(trace.terms).map(([term, weight]) => `${term} ${weight.toFixed(1)}`).join(" · ")}</p>}
+        <p class="muted">Time: {Object.entries(trace.milliseconds).map(([step, value]) => `${words(step)} ${milliseconds(value)}`).join(" · ")}</p>
+      </Section>
+    </>
   );
 }
 
-function CutItem({ item }: { item: TracedItem }) {
-  const loaded = useLoad(["item", item.id], (signal) => call("get_item", { path: { item_id: item.id }, signal }));
-  return <Link to={itemPath(item.id)} class="item-row"><span class="item-text" dir="auto">{loaded.data?.content.slice(0, 200) ?? "…"}</span><span class="item-meta">score {item.score.toFixed(2)}</span></Link>;
+function CutItem({ id, score, why }: { id: string; score?: number; why?: string }) {
+  const loaded = useLoad(["item", id], (signal) => call("get_item", { path: { item_id: id }, signal }));
+  return <Link to={itemPath(id)} class="item-row"><span class="item-text" dir="auto">{loaded.data?.content.slice(0, 200) ?? (loaded.error ? "no longer there" : "…")}</span><span class="item-meta">{loaded.data && <KindLabel kind={loaded.data.kind} />}{score !== undefined && <span>score {score.toFixed(2)}</span>}{why && <span>{why}</span>}</span></Link>;
 }
 
 /** Lines between the places of the same memory on both sides. */
@@ -236,8 +248,9 @@ function ContextSide({ question }: { question: string }) {
   return (
     <div class="side">
       <div class="filters">
-        <TextField label="Budget in tokens" type="number" value={budget} placeholder="by the profile" onInput={(value) => changeSettings({ budget: value }, { replace: true })} />
-        <TextField label="Profile" value={profile} placeholder="default" onInput={(value) => changeSettings({ profile: value }, { replace: true })} />
+        <TextField label="Budget in tokens" type="number" value={budget} placeholder="its own" onInput={(value) => changeSettings({ budget: value }, { replace: true })} />
+        <TextField label="Profile" value={profile} placeholder="default" list="known-profiles" onInput={(value) => changeSettings({ profile: value }, { replace: true })} />
+        <datalist id="known-profiles">{["router", "stable", "start"].map((name) => <option key={name} value={name} />)}</datalist>
       </div>
       <Show of={context} lines={10}>{(data) => <Assembled context={data} question={question} />}</Show>
     </div>
@@ -249,8 +262,10 @@ interface SectionTrace {
   tokens: number;
   milliseconds: number;
   considered: number;
-  left: { id: string | null; reason?: string; why?: string }[];
+  left: { id: string | null; reason: string }[];
 }
+
+const LEFT: Record<string, string> = { duplicate: "said already", top_k: "beyond the most lines of the section", budget: "did not fit into the budget" };
 
 function Assembled({ context, question }: { context: Context; question: string }) {
   const [raw, setRaw] = useState(false);
@@ -268,7 +283,7 @@ function Assembled({ context, question }: { context: Context; question: string }
             const trace = traced.get(section.name);
             return (
               <section key={section.name}>
-                <h3 class={`hue-${index % 8}`}><span>{words(section.name)}</span><span>{count(tokens(section.name, section.items))} of {count(section.budget)} tokens{trace ? ` · ${several(trace.left.length, "line")} cut · ${milliseconds(trace.milliseconds)}` : ""}</span></h3>
+                <h3 class={`hue-${index % 8}`}><span>{words(section.name)}</span><span>{count(tokens(section.name, section.items))} tokens, its share {count(section.budget)}{trace && trace.left.length > 0 ? ` · ${several(trace.left.length, "line")} cut` : ""}</span></h3>
                 {section.items.map((item) => (
                   <div class="prompt-line" key={item.ref}>
                     <span class="ref">{item.ref}</span>
@@ -276,7 +291,7 @@ function Assembled({ context, question }: { context: Context; question: string }
                     {item.item_id ? <Link to={itemPath(item.item_id)}>{kindName(item.kind)}</Link> : <span class="muted">{words(item.kind)}</span>}
                   </div>
                 ))}
-                {trace && trace.left.length > 0 && <details><summary class="muted">{several(trace.left.length, "line")} did not fit</summary><div class="rows">{trace.left.slice(0, 20).map((left, number) => <p key={number} class="muted">{left.id ? <Link to={itemPath(left.id)}>{left.id}</Link> : "a line"} {words(left.reason ?? left.why ?? "")}</p>)}</div></details>}
+                {trace && trace.left.length > 0 && <Unfold title={`${several(trace.left.length, "line")} left out`}>{() => <div class="rows">{trace.left.slice(0, 20).map((left, number) => left.id ? <CutItem key={left.id} id={left.id} why={LEFT[left.reason] ?? words(left.reason)} /> : <p key={number} class="muted">a line: {LEFT[left.reason] ?? words(left.reason)}</p>)}</div>}</Unfold>}
               </section>
             );
           })}

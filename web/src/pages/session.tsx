@@ -6,7 +6,7 @@ import { isAdmin } from "../frame/session";
 import { Stacked } from "../kit/charts";
 import { Confirm } from "../kit/dialog";
 import { count, several, words } from "../kit/format";
-import { itemPath } from "../kit/item";
+import { itemPath, itemSettings } from "../kit/item";
 import { usePages } from "../kit/list";
 import { useLoad } from "../kit/load";
 import { Link } from "../kit/router";
@@ -20,6 +20,8 @@ export default function SessionPage({ id }: { id: string }) {
   return <Show of={session} lines={8}>{(data) => <Shown session={data} reload={session.reload} />}</Show>;
 }
 
+const CLOSED: Record<string, string> = { asked: "closed when asked to", idle: "closed after its idle limit" };
+
 function Shown({ session, reload }: { session: Session; reload: () => void }) {
   const [closing, setClosing] = useState(false);
   const path = { session_id: session.session_id };
@@ -29,7 +31,7 @@ function Shown({ session, reload }: { session: Session; reload: () => void }) {
   return (
     <Page
       title={session.session_id}
-      says={`${several(session.messages, "message")}${session.user_id ? ` with ${session.user_id}` : ""}; ${session.status === "open" ? "open" : `closed (${words(session.close_reason ?? "asked")})`}; the window has ${count(session.window_tokens)} tokens, in epoch ${session.epoch}.`}
+      says={`${several(session.messages, "message")}${session.user_id ? ` with ${session.user_id}` : ""}; ${session.status === "open" ? `open; the window has ${count(session.window_tokens)} tokens` : CLOSED[session.close_reason ?? ""] ?? "closed"}; epoch ${session.epoch}.`}
       actions={session.status === "open" && <Button onClick={() => setClosing(true)}>Close…</Button>}
     >
       <div class="split">
@@ -38,7 +40,7 @@ function Shown({ session, reload }: { session: Session; reload: () => void }) {
         </div>
         <aside class="stack">
           <Show of={window}>
-            {(data) => (
+            {(data) => session.status === "open" && (
               <Section title="Window" aside={`${count(data.state.tokens)} of ${count(data.state.limit)} tokens`}>
                 <Stacked label="Window" whole={data.state.limit} parts={[{ name: "window", value: data.state.tokens, tone: "hue-0" }]} />
                 <p class="muted small">{several(data.messages.length, "message")} word by word from message {data.state.first} on{data.state.compressed ? "; compressed" : ""}.{data.state.hint ? ` ${data.state.hint}` : ""}</p>
@@ -75,7 +77,7 @@ function Conversation({ session }: { session: Session }) {
               <span>{message.speaker ?? message.role}</span>
               <Time at={message.event_time} />
               <span>{several(message.tokens, "token")}</span>
-              <Link to={itemPath(message.item_id)}>memory</Link>
+              <Link to={itemPath(message.item_id)} settings={itemSettings({ scope: "session", session_id: session.session_id })}>memory</Link>
             </div>
           </div>
         </div>

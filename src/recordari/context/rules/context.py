@@ -45,6 +45,7 @@ class SectionName(StrEnum):
     KNOWLEDGE_MAP = "knowledge_map"
     SHARED = "shared"
     PROFILE = "profile"
+    ANSWERS = "answers"
     DELEGATED = "delegated"
     EARLIER = "earlier"
     SUMMARY = "summary"
@@ -100,6 +101,7 @@ SECTIONS: Mapping[SectionName, SectionRule] = {
     SectionName.KNOWLEDGE_MAP: SectionRule(Layer.SHARED, "what can be looked up", "K", tokens=200, priority=90),
     SectionName.SHARED: SectionRule(Layer.SHARED, "shared by everyone here", "S", tokens=300, priority=65, most=10),
     SectionName.PROFILE: SectionRule(Layer.LONG_TERM, "standing profile", "P", tokens=400, priority=70),
+    SectionName.ANSWERS: SectionRule(Layer.LONG_TERM, "standing questions", "Q", tokens=300, priority=66),
     SectionName.DELEGATED: SectionRule(Layer.DELEGATED, "handed over for this task", "D", tokens=400, priority=85),
     SectionName.EARLIER: SectionRule(Layer.LONG_TERM, "earlier sessions", "E", tokens=800, priority=68),
     SectionName.SUMMARY: SectionRule(Layer.WORKING, "this session so far", "N", tokens=500, priority=80),
@@ -113,7 +115,14 @@ SECTIONS: Mapping[SectionName, SectionRule] = {
 INSTRUCTIONS = frozenset({SectionName.CORE, SectionName.CHARACTERISTICS})
 """The agent's own definition; all other sections are data, in blocks."""
 _OF_THE_PRESENT = frozenset(
-    {SectionName.EARLIER, SectionName.SUMMARY, SectionName.WINDOW, SectionName.DELEGATED, SectionName.PROFILE}
+    {
+        SectionName.EARLIER,
+        SectionName.SUMMARY,
+        SectionName.WINDOW,
+        SectionName.DELEGATED,
+        SectionName.PROFILE,
+        SectionName.ANSWERS,
+    }
 )
 _NEEDS_QUESTION = frozenset({SectionName.LONG_TERM, SectionName.TEMPORAL, SectionName.DAILY_LOG})
 
@@ -178,6 +187,7 @@ _START = (
     SectionName.KNOWLEDGE_MAP,
     SectionName.SHARED,
     SectionName.PROFILE,
+    SectionName.ANSWERS,
     SectionName.EARLIER,
     SectionName.SUMMARY,
     SectionName.LONG_TERM,

@@ -8,14 +8,14 @@ tastes and learnt preferences too, although they share no word with it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import AgentId, UserId
-from recordari.core.items import Trust
+from recordari.core.items import Trust, normalised
 from recordari.core.text import terms
 from recordari.core.tokens import cut_to_tokens, estimated_tokens
 from recordari.sessions.rules.summaries import sentences_of
@@ -103,6 +103,14 @@ def answer_of(
         said.append(words)
         spent += cost
     return "\n".join(lines), sources
+
+
+def answer_without(text: str, contents: Iterable[str]) -> str:
+    """A question and its answer without the sentences that a context shows elsewhere; empty if none is left."""
+    shown = {normalised(content) for content in contents}
+    question, *lines = text.splitlines() or [""]
+    left = [line for line in lines if normalised(line) not in shown]
+    return "\n".join([question, *left]) if left else ""
 
 
 def related(question: str, recalled: Sequence[Evidence]) -> list[Evidence]:

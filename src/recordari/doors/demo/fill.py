@@ -16,10 +16,13 @@ from typing import Any
 
 from recordari.app import Memory
 from recordari.core.items import Kind, NewItem
+from recordari.db.queries import Queries
 from recordari.runner import background_worker
 from recordari.sessions.rules.runs import NewToolCall, RunUsage
 from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.tenants.rules import AgentDefinition
+
+queries = Queries(__name__)
 
 AGENT = "mila"
 SHOP = "shop.db"
@@ -46,17 +49,20 @@ async def fill(memory: Memory, *, files: Path) -> None:
             await memory.add_document(
                 document["name"], document["text"].encode(), metadata={"title": document["title"]}
             )
-        await _tell_facts(memory, told["facts"], now)
-        for session in sorted(told["sessions"], key=lambda one: -one["days_ago"]):
-            await _talk(memory, session, now)
+        for happened in sorted([*told["facts"], *told["sessions"]], key=lambda one: -one["days_ago"]):
+            if "session" in happened:
+                runs = [run for run in told["runs"] if run["session"] == happened["session"]]
+                await _talk(memory, happened, runs, now)
+            else:
+                await _tell_fact(memory, happened, now)
             await _settle(memory)  # what was said first is learnt first
-        for run in told["runs"]:
-            await _work(memory, run, now)
         for task in (told["workflows"], told["more_workflows"]):
             await _learn(memory, task, now)
         await _connect(memory, files / SHOP, told["orders"])
         await _settle(memory)
         await _use(memory, told)
+        async with memory.resources.database.transaction(memory.identity) as tx:
+            await tx.run(queries.backdate_items)
         await memory.review_memory()
         await memory.make_daily_brief()
         await _settle(memory)
@@ -67,16 +73,15 @@ def at(memory: Memory, moment: datetime) -> Memory:
     return Memory(replace(memory.resources, clock=lambda: moment), memory.identity)
 
 
-async def _tell_facts(memory: Memory, facts: list[dict[str, Any]], now: datetime) -> None:
-    for fact in facts:
-        told_by = memory.acting_as(user=fact.get("user"), agent=AGENT)
-        told_at = now - timedelta(days=fact["days_ago"])
-        await told_by.remember_many(
-            [NewItem(content=fact["text"], kind=Kind.FACT, scope=fact["scope"], event_time=told_at)]
-        )
+async def _tell_fact(memory: Memory, fact: Mapping[str, Any], now: datetime) -> None:
+    told_by = memory.acting_as(user=fact.get("user"), agent=AGENT)
+    told_at = now - timedelta(days=fact["days_ago"])
+    await told_by.remember_many(
+        [NewItem(content=fact["text"], kind=Kind.FACT, scope=fact["scope"], event_time=told_at)]
+    )
 
 
-async def _talk(memory: Memory, session: Mapping[str, Any], now: datetime) -> None:
+async def _talk(memory: Memory, session: Mapping[str, Any], runs: list[Mapping[str, Any]], now: datetime) -> None:
     began = now - timedelta(days=session["days_ago"])
     talk = at(memory, began).acting_as(user=session["user"], agent=AGENT, session=session["session"])
     for number, message in enumerate(session["messages"]):
@@ -84,6 +89,8 @@ async def _talk(memory: Memory, session: Mapping[str, Any], now: datetime) -> No
             content=message["text"], role=MessageRole(message["role"]), event_time=began + number * A_MESSAGE
         )
         await talk.add_messages([said])
+    for run in runs:
+        await _work(memory, run, now)
     if session["closed"]:
         await talk.close_session(session["session"])
 

@@ -22,6 +22,7 @@ from recordari.doors.mcp.tools import (
     MemoriesShown,
     MemoryTool,
     TopK,
+    whether_to_forget,
 )
 from recordari.kit.rest import Moment
 from recordari.lifetime.forget import Forgotten
@@ -207,6 +208,7 @@ MEM0_TOOLS = (
         gives=Forgotten,
         run=lambda memory, given: memory.forget(given.id),
         destroys=True,
+        question=whether_to_forget,
     ),
 )
 

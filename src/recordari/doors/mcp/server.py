@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
+from hashlib import sha256
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +17,8 @@ from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -50,14 +54,14 @@ def create_mcp(memory_of: MemoryOf, profile: ToolProfile) -> Server[Any]:
 
     async def call_tool(
         context: ServerRequestContext[Any, Any], request: types.CallToolRequestParams
-    ) -> types.CallToolResult:
+    ) -> types.CallToolResult | types.InputRequiredResult:
         tool = tools.get(request.name)
         if tool is None:
             return failed("not_found", f"there is no such tool; there are {', '.join(tools)}")
         memory = memory_of(context)
         with memory.resources.telemetry.tool_called(tool.name) as fail:
-            result = await tool.call(memory, request.arguments or {})
-            if result.is_error:
+            result = await tool.call(memory, request.arguments or {}, consent=partial(ask_user, context, request))
+            if isinstance(result, types.CallToolResult) and result.is_error:
                 fail(code_of(result))
             return result
 
@@ -97,6 +101,37 @@ def create_mcp(memory_of: MemoryOf, profile: ToolProfile) -> Server[Any]:
     # Otherwise the SDK passes the text of exceptions to any OpenTelemetry set-up that it finds.
     server.middleware.clear()
     return server
+
+
+async def ask_user(
+    context: ServerRequestContext[Any, Any], request: types.CallToolRequestParams, question: str
+) -> types.CallToolResult | types.InputRequiredResult | None:
+    """Ask the user to agree to a call, where the host can ask; None lets the call go on.
+
+    From 2026-07-28 on, the answer comes with the next request. Its name belongs to this question: no other answer counts.
+    """
+    capabilities = context.session.client_capabilities
+    able = capabilities.elicitation if capabilities else None
+    if able is None or (able.form is None and able.url is not None):
+        return None
+    agreement: dict[str, Any] = {"type": "object", "properties": {}}
+    answer: object = None
+    if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        name = f"consent-{sha256(question.encode()).hexdigest()[:16]}"
+        answer = (request.input_responses or {}).get(name)
+        if answer is None:
+            form = types.ElicitRequestFormParams(message=question, requested_schema=agreement)
+            return types.InputRequiredResult(input_requests={name: types.ElicitRequest(params=form)})
+    elif context.session.can_send_request:
+        try:
+            answer = await context.session.elicit_form(question, agreement, context.request_id)
+        except (MCPError, ValidationError):
+            return failed("declined", "the user could not be asked; nothing was changed")
+    else:
+        return None
+    if isinstance(answer, types.ElicitResult) and answer.action == "accept":
+        return None
+    return failed("declined", "the user did not agree; nothing was changed")
 
 
 async def serve_stdio(memory: Memory, profile: ToolProfile) -> None:

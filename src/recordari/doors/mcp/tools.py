@@ -22,6 +22,7 @@ from recordari.core.items import MAX_LABEL, Kind, Trust
 from recordari.core.telemetry import get_log
 from recordari.databases.rules.databases import DataAnswer
 from recordari.errors import RecordariError
+from recordari.kit.output import shortened
 from recordari.kit.problems import field_errors, public_detail
 from recordari.kit.rest import Body, Moment, Shown
 from recordari.lifetime.forget import Forgotten
@@ -184,6 +185,10 @@ class MemoriesShown(Shown):
     next_before: UUID | None = Field(description="Not null: there are more; pass it as `before`.")
 
 
+Consent = Callable[[str], Awaitable[types.CallToolResult | types.InputRequiredResult | None]]
+"""Asks the user a question; None: they agree, or the host cannot ask. Else it is the answer of the call."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryTool:
     """A tool: its description for a model, and its verb."""
@@ -198,6 +203,8 @@ class MemoryTool:
     destroys: bool = False
     repeatable: bool = True
     """Whether the same call again changes nothing more."""
+    question: Callable[[Memory, Any], Awaitable[str]] | None = None
+    """What the user is asked first, where the host can ask."""
 
     def described(self) -> types.Tool:
         return types.Tool(
@@ -214,10 +221,15 @@ class MemoryTool:
             ),
         )
 
-    async def call(self, memory: Memory, arguments: dict[str, Any]) -> types.CallToolResult:
-        """Call the verb; the model gets the error, without internal details."""
+    async def call(
+        self, memory: Memory, arguments: dict[str, Any], *, consent: Consent
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """Call the verb, if the user consents; the model gets the error, without internal details."""
         try:
-            answer = await self.run(memory, self.takes.model_validate(arguments))
+            given = self.takes.model_validate(arguments)
+            if self.question is not None and (refusal := await consent(await self.question(memory, given))):
+                return refusal
+            answer = await self.run(memory, given)
         except ValidationError as error:
             faults = [f"{fault.field}: {fault.message}" for fault in field_errors(error.errors())]
             if any(fault["type"] == "extra_forbidden" for fault in error.errors()):
@@ -230,6 +242,14 @@ class MemoryTool:
         answers: TypeAdapter[Any] = TypeAdapter(self.gives)
         shown = answers.dump_python(answers.validate_python(answer, from_attributes=True), mode="json")
         return types.CallToolResult(content=[_text(json.dumps(shown, ensure_ascii=False))], structured_content=shown)
+
+
+async def whether_to_forget(memory: Memory, given: ItemArguments) -> str:
+    """Show the user what would be lost, in one line."""
+    item = await memory.get_item(given.id)
+    derived = len((await memory.forget(given.id, dry_run=True)).item_ids) - 1
+    rest = f", and {derived} more that rest on it" if derived > 0 else ""
+    return f"Forget this memory for good{rest}? It cannot be undone: {shortened(' '.join(item.content.split()))}"
 
 
 TOOLS = (
@@ -343,6 +363,7 @@ TOOLS = (
         gives=Forgotten,
         run=lambda memory, given: memory.forget(given.id, reason=given.reason),
         destroys=True,
+        question=whether_to_forget,
     ),
 )
 

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from recordari.config import Settings, load_settings
 from recordari.databases.rules import readonly_sql
 from recordari.doors.rest.admission import Admission
-from recordari.doors.rest.gate import Gate, Gatekeeper, RequestContext
+from recordari.doors.rest.gate import METADATA_PATH, Gate, Gatekeeper, RequestContext
 from recordari.doors.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.doors.rest.limits import STREAMED, Admitted, Hosts, RateLimit, RequestBody, Timeout
 from recordari.doors.rest.shared_counts import SharedCounts
@@ -216,11 +216,12 @@ def _layers(
     settings: Settings, admission: Admission, gatekeeper: Gatekeeper, counts: SharedCounts | None
 ) -> list[Middleware]:
     rate_limit = RateLimit(settings.rate_limit, shared=counts) if settings.rate_limit else None
+    described = [route.path.removeprefix(METADATA_PATH) for route in metadata_routes(settings)]
     return [
         Middleware(RequestContext),
         Middleware(Timeout, seconds=settings.request_timeout),
         Middleware(Hosts, allowed=settings.allowed_hosts),
-        Middleware(Gate, rate_limit=rate_limit, gatekeeper=gatekeeper),
+        Middleware(Gate, rate_limit=rate_limit, gatekeeper=gatekeeper, described=described),
         Middleware(RequestBody, max_bytes=settings.max_body_bytes),
         Middleware(Admitted, admission=admission),
         Middleware(Idempotent),

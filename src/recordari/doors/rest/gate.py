@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from weakref import WeakKeyDictionary
 
+from starlette.datastructures import URL
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recordari.core.cache import BoundedMap
@@ -20,7 +21,7 @@ from recordari.doors.rest.admission import Admission, Answered
 from recordari.doors.rest.limits import RateLimit
 from recordari.doors.web.browser import browser_token, require_own_page
 from recordari.doors.web.page import is_page
-from recordari.errors import Overloaded, RateLimited, RecordariError
+from recordari.errors import Overloaded, RateLimited, RecordariError, Unauthenticated
 from recordari.kit.problems import internal_problem, problem
 from recordari.kit.rest import bearer
 from recordari.tenants.auth import Authenticator
@@ -190,17 +191,26 @@ def is_public(path: str) -> bool:
 class Gate:
     """Authenticates a request and counts it against its key, before its body is read."""
 
-    def __init__(self, app: ASGIApp, *, rate_limit: RateLimit | None, gatekeeper: Gatekeeper) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        rate_limit: RateLimit | None,
+        gatekeeper: Gatekeeper,
+        described: Collection[str] = (),
+    ) -> None:
+        """`described` are the paths whose metadata (RFC 9728) a caller without a valid credential is led to."""
         self._app = app
         self._rate_limit = rate_limit
         self._gatekeeper = gatekeeper
+        self._described = frozenset(described)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not is_public(scope["path"]) and not is_page(scope["path"]):
             authenticator: Authenticator = scope["app"].state.authenticator
             token = browser_token(scope) if not _has_authorization(scope) else None
             if token is None:
-                identity = await authenticator.authenticate(bearer(_authorization(scope)))
+                identity = await self._authenticate(scope, authenticator)
             else:
                 require_own_page(scope)
                 identity = await authenticator.authenticate_browser(token)
@@ -213,6 +223,15 @@ class Gate:
                     self._gatekeeper.limit(identity, error.retry_after)
                     raise
         await self._app(scope, receive, send)
+
+    async def _authenticate(self, scope: Scope, authenticator: Authenticator) -> Identity:
+        try:
+            return await authenticator.authenticate(bearer(_authorization(scope)))
+        except Unauthenticated as error:
+            if scope["path"] not in self._described:
+                raise
+            url = URL(scope=scope).replace(path=f"{METADATA_PATH}{scope['path']}", query="")
+            raise Unauthenticated(error.message, resource_metadata=str(url)) from None
 
 
 def _not_stored(send: Send) -> Send:

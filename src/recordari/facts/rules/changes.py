@@ -99,7 +99,9 @@ def _is_employed(old: Reading) -> bool:
 
 def _is_promoted(new: Reading, old: Reading) -> bool:
     """ "Plays second violin in the orchestra", and was promoted to first violin there."""
-    if "promote" not in new.labels or not old.subject or new.is_negated or old.is_past or old.is_negated:
+    if "promote" not in new.labels or new.is_negated or old.is_past or old.is_negated:
+        return False
+    if not old.subject and not (old.speaks_of_self and "me" in new.labels):
         return False
     place = next(token.place for token in new.tokens if "promote" in token.labels)
     shared = [token for token in old.predicate if any(alike(token.key, each.key) for each in new.contents)]
@@ -148,7 +150,8 @@ def renamed(new: Reading, old: Reading) -> bool:
     if not old.has_verb("be", "name") or not new.has_verb("be", "name"):
         return False
     if {"name", "now"} <= new.labels and new.subject and not old.lacks(new.subject) and not new.lacks(old.predicate):
-        return bool(slot) and all(any(alike(t.key, each.key) for each in old.predicate) for t in new.subject)
+        named = any(alike(token.key, each.key) for token in new.subject for each in old.predicate)
+        return bool(slot) and named
     is_same = bool(old.subject) and not new.lacks(old.subject) and not old.lacks(new.subject)
     return is_same and bool(slot) and not any(new.mentions(token) for token in old.predicate)
 
@@ -165,7 +168,7 @@ def other_favourite(new: Reading, old: Reading) -> bool:
 
 def _favoured(reading: Reading) -> Token | None:
     for token in reading.tokens:
-        is_said = any("be" in each.labels and each.clause == token.clause for each in reading.tokens)
+        is_said = any(each.labels & {"be", "change"} and each.clause == token.clause for each in reading.tokens)
         if "favourite" in token.labels and is_said:
             place = token.place + (-1 if reading.words.code in {"fr", "es", "pt", "it"} else 1)
             return reading.tokens[place] if 0 <= place < len(reading.tokens) else None
@@ -176,10 +179,12 @@ def other_owner(new: Reading, old: Reading) -> bool:
     """Somebody else is in charge."""
     if "takeover" in old.labels:
         return False  # it tells of the same change, or of another one
+    if is_done_by_another(new, old):
+        return True
     leads = "lead" in old.labels and bool(new.labels & {"lead", "takeover"})
     if not (leads or (_is_done_by(old) and new.labels & {"now", "takeover"}) or _is_role(new, old)) or is_passing(new):
         return False
-    slot = [token for token in fresh_words(new, old) if token.is_name or not token.place or token.labels == frozenset()]
+    slot = [token for token in fresh_words(new, old) if token.is_name or not token.place or token.labels <= {"light"}]
     if not slot or (new.is_negated and "takeover" not in new.labels):
         return False
     if "takeover" in new.labels and old.identifiers & new.all_identifiers:
@@ -189,7 +194,8 @@ def other_owner(new: Reading, old: Reading) -> bool:
     of_predicate = not is_thing and bool(old.predicate) and not new.lacks(old.predicate)
     if new.labels & {"takeover", "now"}:
         return of_subject or of_predicate
-    return of_subject and not old.lacks(new.subject) and not any(map(new.mentions, old.predicate))
+    is_somebody = any(token.is_name or not token.place for token in slot)
+    return of_subject and is_somebody and not old.lacks(new.subject) and not any(map(new.mentions, old.predicate))
 
 
 def _is_done_by(old: Reading) -> bool:
@@ -197,6 +203,17 @@ def _is_done_by(old: Reading) -> bool:
     names = [token for token in old.predicate if token.is_name]
     led = [{token.text for token in old.tokens[each.place - 2 : each.place]} for each in names]
     return old.has_verb("be") and not old.is_past and any(before & _AGENTS for before in led)
+
+
+def is_done_by_another(new: Reading, old: Reading) -> bool:
+    """ "Brandt trains the juniors", and "the juniors are now trained by Diaz"."""
+    if not _is_done_by(new) or not new.labels & {"now", "takeover"} or not old.subject or old.is_past or old.is_negated:
+        return False
+    verb = next((token for token in old.predicate if token.place == old.verb), None)
+    if verb is None or new.is_negated or not any(alike(verb.key, token.key) for token in new.predicate):
+        return False
+    done = tuple(token for token in old.predicate if token.place > old.verb)
+    return bool(done) and not new.lacks(done) and not old.lacks(new.subject) and bool(new.lacks(old.subject))
 
 
 def _is_role(new: Reading, old: Reading) -> bool:
@@ -232,7 +249,8 @@ def other_instruction(new: Reading, old: Reading) -> bool:
             rest = tuple(token for token in old.contents if token.place not in was)
             fresh = [token for token in new.contents if token.place not in is_now and not old.mentions(token)]
             if not rest:
-                return not fresh or "reply" in new.labels & old.labels
+                is_put_instead = len(fresh) < 2 and bool(new.labels & {"now", "change"})
+                return not fresh or is_put_instead or "reply" in new.labels & old.labels
             if new.lacks(rest) and fresh and "reply" not in new.labels & old.labels:
                 return False  # "on flights", and "in cinemas"
             return len(new.lacks(rest)) < len(rest) and len(fresh) <= 2 and not any(t.is_name for t in new.lacks(rest))

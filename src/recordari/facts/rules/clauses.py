@@ -29,7 +29,9 @@ LONGEST = 1_000  # characters of a sentence that are read
 _TAG = re.compile(r",\s(?:okay|ok|alright|ja|gell|d'accord|vale|va bene|oké|está bem)\s?\?$", re.IGNORECASE)
 FEWEST_LINES = 3
 FEWEST_BLANKS = 3
+FEWEST_PARTS = 2
 NEAR = 60
+_DOES = re.compile(r"[A-ZÀ-ÖØ-Þ][\w-]{1,30}\s[a-z]{2,20}(?<!s)s\s")
 _NAME = re.compile(r"[A-ZÀ-ÖØ-Þ][\w-]{1,30}\s[a-zà-ÿ]")
 
 
@@ -135,13 +137,13 @@ def _after_lead(sentence: str, speech: Speech) -> str:
 def _split(sentence: str, speech: Speech) -> Iterator[Clause]:
     pieces = [(_after_lead(piece, speech).strip(" ,;:-–—…"), mark) for piece, mark in _pieces(sentence, speech)]
     pieces = [(piece, mark) for piece, mark in pieces if piece]
+    if speech.code == "en":
+        pieces = [part for piece, mark in pieces for part in _said_of_one(_with_subject(piece), mark)]
     asked = len(pieces)
     if _is_asked(sentence):
         opened = [place for place, (piece, _) in enumerate(pieces) if speech.starts("ask", piece) or piece[0] == "¿"]
         asked = opened[0] if opened else 0
     is_conditional = False
-    if pieces and speech.code == "en":
-        pieces[0] = (_with_subject(pieces[0][0]), pieces[0][1])
     for place, (piece, mark) in enumerate(pieces):
         starts_if = speech.starts("if", piece)
         yield Clause(
@@ -155,13 +157,40 @@ def _split(sentence: str, speech: Speech) -> Iterator[Clause]:
 # "Twisted my knee last Friday", "Just got back from Oslo": who tells of the past without a subject tells of themselves.
 _ELLIPTIC = re.compile(
     r"(?:(?:just|recently|finally|also|already|actually)\s)?(?:got|had|went|bought|took|made|met|saw|found|began|spent|won|lost"
-    r"|ran|came|sold|built|[a-z]{2,20}(?<!ne)(?<!fe)(?<!spe)(?<!inde)(?<!succe)ed)\s(?:a|an|the|my|our|some|out|up|back|off|two|three|another)\b",
+    r"|ran|came|sold|built|[a-z]{2,20}(?<!ne)(?<!fe)(?<!spe)(?<!inde)(?<!succe)ed)\s(?:a|an|the|my|our|some|out|up|back|off|two|three|another|to|into|from)\b",
     re.IGNORECASE,
 )
 
 
+_ONGOING = re.compile(r"been\s[a-z]{2,20}ing\s", re.IGNORECASE)
+# "I have asthma and take": one more statement of the same person.
+_AND_ALSO = re.compile(
+    r"\s(?:and|but)\s(?=(?:(?:also|now|only|usually|always|sometimes|currently|recently)\s)?(?:have|am|take|live|work|play|use|run|go"
+    r"|teach|own|speak|study|drive|eat|drink|prefer|love|hate|need|keep|sing|cook|swim|ride|wear|collect|volunteer|manage"
+    r"|lead|commute|started|moved|adopted|bought|joined|quit|left|became|graduated|retired)\s)",
+    re.IGNORECASE,
+)
+_LEADS = re.compile(r"\b(?:to|can|will|would|could|should|must|might|may)\s[a-z]", re.IGNORECASE)
+_SAID_BY_ONE = re.compile(r"(?:i|we)(?:'m|'ve|'re)?\s", re.IGNORECASE)
+
+
 def _with_subject(piece: str) -> str:
+    if _ONGOING.match(piece):
+        return f"I've {piece[0].lower()}{piece[1:]}"
     return f"I {piece[0].lower()}{piece[1:]}" if _ELLIPTIC.match(piece) else piece
+
+
+def _said_of_one(piece: str, mark: str) -> Iterator[tuple[str, str]]:
+    """ "I have asthma and take the blue tablets" as two statements."""
+    subject = _SAID_BY_ONE.match(piece)
+    parts = _AND_ALSO.split(piece) if subject is not None else [piece]
+    is_led = any(_LEADS.search(part) is not None for part in parts[:-1])  # "I love to cook and run"
+    if subject is None or is_led or any(part.count(" ") < FEWEST_PARTS for part in parts):
+        yield piece, mark
+        return
+    yield parts[0], mark
+    for part in parts[1:]:
+        yield f"{subject.group()[:2].strip().strip(chr(39))} {part}", mark
 
 
 def _is_asked(sentence: str) -> bool:
@@ -211,4 +240,4 @@ def _opens(rest: str, speech: Speech, *, is_asked: bool, has_mark: bool, has_joi
         return not speech.starts("noun", rest)
     is_thing = speech.starts("article", rest) and (has_joint or speech.code != "de")
     is_person = _NAME.match(rest) is not None and speech.code != "de"
-    return (is_thing or is_person) and speech.has("verb", rest)
+    return ((is_thing or is_person) and speech.has("verb", rest)) or (is_person and _DOES.match(rest) is not None)

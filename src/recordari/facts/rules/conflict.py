@@ -7,6 +7,7 @@ need no reading: another object ends the older one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -17,9 +18,16 @@ from uuid import UUID
 from recordari.core.described import DESCRIBED
 from recordari.core.items import normalised
 from recordari.core.text import terms
-from recordari.facts.rules.changes import OF_TIMES, RULES
+from recordari.facts.rules.changes import OF_TIMES, RULES, is_done_by_another
 from recordari.facts.rules.claims import EXAMINED, is_single
-from recordari.facts.rules.frames import has_other_times, is_of_another_day, is_same_thing, is_turned, qualifies
+from recordari.facts.rules.frames import (
+    CHANGES,
+    has_other_times,
+    is_of_another_day,
+    is_same_thing,
+    is_turned,
+    qualifies,
+)
 from recordari.facts.rules.grammar import Token, alike, language_of
 from recordari.facts.rules.reading import Reading, read
 from recordari.memory.rules import Retirement
@@ -80,6 +88,7 @@ class PastRuling:
 
 KEEP = Ruling(verdict=Verdict.KEEP, rule="compatible")
 
+_OF = frozenset("of de di do da del della d' von van du".split())
 _UNSURE = frozenset({"plan", "says", "if", "also"})
 _STRONG = frozenset({"stop", "longer", "more", "change", "move", "takeover", "rename", "fix", "maybe"})
 
@@ -171,6 +180,8 @@ def _is_unsure(new: Reading, old: Reading) -> bool:
     """A question, a plan, hearsay, a condition or an addition; or one of them tells of old times."""
     if new.is_question or old.is_question or new.labels & _UNSURE or old.labels & {"plan", "says", "if"}:
         return True
+    if new.tokens[0].text in _OF - new.determiners:
+        return True  # "Of the budget, a third is for …" tells of a part
     if "past" in old.labels and not new.labels & {"fix", "maybe"}:
         return True
     return "past" in new.labels and not new.labels & _STRONG
@@ -178,7 +189,7 @@ def _is_unsure(new: Reading, old: Reading) -> bool:
 
 def _is_about_another(newer: Statement, older: Statement, new: Reading, old: Reading) -> bool:
     """Another person, thing or identifier."""
-    if not old.identifiers <= new.all_identifiers or not new.identifiers <= old.all_identifiers:
+    if not _identifiers(old, new) <= new.all_identifiers or not _identifiers(new, new) <= old.all_identifiers:
         return True
     if is_of_another_day(new, old) or _is_of_other_hours(new, old) or _is_of_other_age(new, old):
         return True
@@ -193,6 +204,16 @@ def _is_about_another(newer: Statement, older: Statement, new: Reading, old: Rea
             return True
         return _speaks_of_somebody(new, old)
     return bool(old.subject) and not _is_same_subject(new, old)
+
+
+def _identifiers(reading: Reading, new: Reading) -> frozenset[str]:
+    """What says which thing it is about; a version says so unless the newer tells of a change of it."""
+    if not new.labels & CHANGES:
+        return reading.identifiers
+    return frozenset(each for each in reading.identifiers if not _VERSION.search(each))
+
+
+_VERSION = re.compile(r" \d{1,4}(?:\.\d{1,4}){1,3}$")
 
 
 def _tells_what_exists(reading: Reading) -> bool:
@@ -235,9 +256,6 @@ def _names_other_relative(new: Reading, old: Reading) -> bool:
         if belongs or of_name or new.words.phrases is not None:
             return True
     return False
-
-
-_OF = frozenset("of de di do da del della d' von van du".split())
 
 
 def _names_other_possession(new: Reading, old: Reading) -> bool:
@@ -288,6 +306,8 @@ def _is_same_subject(new: Reading, old: Reading) -> bool:
         return True
     if "third" in new.labels and not new.subject:
         return any(old.mentions(token) for token in new.contents) and _all_names(lacking)
+    if is_done_by_another(new, old):
+        return True
     # The newer may name the thing that the older says something about.
     if "lead" in old.labels and "lead" in new.labels and "now" in new.labels:
         return bool(old.predicate) and not new.lacks(old.predicate)

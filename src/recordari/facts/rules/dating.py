@@ -23,6 +23,10 @@ _RELATIVE = re.compile(
     r"|afgelopen|volgende|komende|aanstaande)\w{0,2}\b",
     re.IGNORECASE,
 )
+_ORDINAL = re.compile(r"\d(?:st|nd|rd|th)$", re.IGNORECASE)
+# "Two months ago" is exact to the month, "in two years" to the year.
+_MONTHS = re.compile(r"\b(?:months?|monate?n?|mois|mes|meses|mês|mesi|maand(?:en)?)\b", re.IGNORECASE)
+_YEARS = re.compile(r"\b(?:years?|jahre?n?|ans?|années?|años?|anos?|ann[oi]|jaar|jaren)\b", re.IGNORECASE)
 _WITH_DE = frozenset({"es", "pt"})
 LONG = timedelta(days=27)
 LONGER = timedelta(days=32)
@@ -60,14 +64,20 @@ def _written(found: TimeExpression, before: str, speech: Speech, *, is_habit: bo
         return f" ({moment.year})"
     if start is None or end is None or start.hour or end.hour or end - start < timedelta(days=1):
         return None
-    if is_habit or _HABIT.search(before) or found.text.endswith(("s", "th", "st", "nd", "rd")):
+    if is_habit or _HABIT.search(before) or _ORDINAL.search(found.text) or _is_plural_weekday(found.text, speech):
         return None
     month = months[start.month - 1]
     month = month.capitalize() if speech.code in {"en", "de"} else month
     length = end - start
-    if length == timedelta(days=1):
-        dot = "." if speech.code == "de" else ""
-        return f" ({start.day}{dot}{de} {month}{de} {start.year})"
-    if LONG < length < LONGER and start.day == 1:
+    if _YEARS.search(found.text) or (length > YEAR and start.day == 1):
+        return f" ({start.year})"
+    if _MONTHS.search(found.text) or (LONG < length < LONGER and start.day == 1):
         return f" ({month}{de} {start.year})"
-    return f" ({start.year})" if length > YEAR and start.day == 1 else None
+    dot = "." if speech.code == "de" else ""
+    return f" ({start.day}{dot}{de} {month}{de} {start.year})" if length == timedelta(days=1) else None
+
+
+def _is_plural_weekday(text: str, speech: Speech) -> bool:
+    """Whether it means every such day: "Mondays", "montags"."""
+    words = text.casefold().split()
+    return bool(words) and words[-1].endswith("s") and words[-1][:-1] in words_of(speech.code).values["weekdays"]

@@ -25,7 +25,25 @@ _STARTS_WITH_NAME = re.compile(r"[A-ZÀ-ÖØ-Þ][\w-]{1,40}(?:\s[A-ZÀ-ÖØ-Þ][
 _PAST_ENDING = re.compile(r"^\w{2,30}ed$")
 _WORD = re.compile(r"[\w'-]+")
 _VERB_ENDING = re.compile(r"\w{2,30}(?:s|ed)$")
-_FILLERS = STOP_WORDS | {"too", "well", "same", "either", "also", "not", "there", "here", "yes", "no"}
+_NOTHING_TOLD = ("verb", "like", "third", "adverb")
+"""Lists whose words alone say nothing: "I adore them"."""
+_FILLERS = STOP_WORDS | {
+    "too",
+    "well",
+    "same",
+    "either",
+    "also",
+    "not",
+    "there",
+    "here",
+    "yes",
+    "no",
+    "one",
+    "other",
+    "others",
+    "them",
+    "him",
+}
 
 
 class Category(StrEnum):
@@ -84,7 +102,8 @@ def worth_of(clause: Clause, speech: Speech) -> Worth | None:
         return Worth(category=Category.LEARNING, confidence=0.6)
     if speech.has("maybe", text):
         return None
-    if subject_of(text, speech) is Subject.THING and speech.has("causal", text) and speech.has("verb", text):
+    is_cause = speech.has("causal", text) and speech.has("verb", text) and not speech.has("mood", text)
+    if is_cause and subject_of(text, speech) is Subject.THING:
         return Worth(category=Category.LEARNING, confidence=0.6)
     return _stated(text, speech)
 
@@ -104,17 +123,16 @@ def _says_something(text: str, speech: Speech) -> bool:
     fewest = FEWEST_WORDS - (speech.starts("me", text) and speech.code == "en")
     words = speech.words(text)
     filled = [word for word in words if word.text not in _FILLERS and not speech.has("me", word.text)]
-    return (len(words) >= fewest and any(not speech.has("verb", word.text) for word in filled)) or speech.has(
-        "callme", text
-    )
+    told = [word for word in filled if not any(speech.has(name, word.text) for name in _NOTHING_TOLD)]
+    return (len(words) >= fewest and bool(told)) or speech.has("callme", text)
 
 
 def _is_request(clause: Clause, speech: Speech) -> bool:
     text = clause.text
     if speech.starts("idle", text):
         return False
-    if clause.is_question and speech.starts("polite", text):
-        return True
+    if clause.is_question and speech.starts("ask", text):
+        return speech.starts("polite", text)
     if (standing := speech.start("standing", text)) is not None:  # "From now on, answer"
         text = text[standing.end :].lstrip(" ,")
     return any(speech.starts(name, text) for name in ("order", "dont", "please", "for_you"))
@@ -126,14 +144,26 @@ def _wish(text: str, speech: Speech) -> Worth | None:
     if speech.starts("let_us", text):
         is_settled = speech.has("decide", text) or speech.has("for_good", text)
         return Worth(category=Category.DECISION, confidence=0.6) if is_settled else None
-    if speech.starts("for_you", text) and not any(speech.has(name, text) for name in ("order", "duty", "manner")):
-        return None  # "all your work pays off"
+    if speech.starts("for_you", text) and (speech.has("idle", text) or not _asks_for_something(text, speech)):
+        return None  # "all your work pays off", "when you make it through"
     is_standing = speech.has("always", text) or speech.starts("for_you", text)
     is_refusal = speech.starts("dont", text) and not is_of_this
     is_manner = speech.has("manner", text) and not is_of_this and not speech.has("moment", text)
     if is_standing or is_refusal or is_manner:
         return Worth(category=Category.PREFERENCE, confidence=0.85 if is_standing else 0.7, form=Form.WISH)
     return None
+
+
+def _asks_for_something(text: str, speech: Speech) -> bool:
+    """Whether a clause that starts with "when you" has an order of its own."""
+    if any(speech.has(name, text) for name in ("duty", "manner")):
+        return True
+    words = {word.end: word.text for word in speech.words(text)}
+    before = [words.get(len(text[: found.start].rstrip()), "") for found in speech.finds("order", text)]
+    return any(word not in _DONE_BY_YOU for word in before)
+
+
+_DONE_BY_YOU = frozenset("you can could will would to have ever du kannst tu peux puedes podes puoi kunt".split())
 
 
 def _is_decision(text: str, speech: Speech) -> bool:
@@ -229,7 +259,9 @@ def _is_state(text: str, speech: Speech, subject: Subject) -> bool:
         if is_verbless and not any(_VERB_ENDING.match(word) for word in _WORD.findall(text)[2:]):
             return False
         return not is_past(text, speech) or _NUMBER.search(text) is not None
-    if speech.has("mental", text[:FAR]) or (speech.has("vague", text[:FAR]) and not _has_anchor(text, speech)):
+    if (speech.has("mental", text[:FAR]) and not speech.has("limit", text)) or (
+        speech.has("vague", text[:FAR]) and not _has_anchor(text, speech)
+    ):
         return False
     if speech.has("duty", text[:FAR]) and not (_has_anchor(text, speech) or speech.has("always", text)):
         return False  # "I have to find a room"

@@ -19,6 +19,7 @@ _HOURS = frozenset(
     vanochtend;vanmiddag""".replace("\n    ", "").split(";")
 )
 """When something was changed, not for how long it holds."""
+_VERBS = frozenset({"act", "stop", "change"})
 _AGENTS = frozenset({"by", "vom", "par", "dal", "dalla", "door"})
 _DIRECTIONS = frozenset(
     """to from before after with without into nach aus von vor mit ohne vers depuis avant après avec sans hacia desde con sin
@@ -30,6 +31,8 @@ def other_value(new: Reading, old: Reading) -> bool:
     """Another number, price, version, date, time, address or language, of the same thing."""
     if (old.is_past and not new.labels & {"fix", "maybe"}) or is_passing(new):
         return False
+    if new.is_past and not old.is_past and not new.labels & (CHANGES | {"now"}):
+        return False  # "took five days off" happened once
     differing = [pair for pair in _paired(new, old) if pair[0].differs(pair[1])]
     if any(new.denies(one.place) != old.is_negated for one, _ in differing):
         return False
@@ -92,7 +95,7 @@ def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool
     before = tuple(token for token in old.contents if token.place in places and token.place < other.place)
     after = tuple(token for token in old.contents if token.place in places and token.place >= other.end)
     shared = [token for token in new.contents if old.mentions(token)]
-    lacking = new.lacks(before)
+    lacking = new.lacks(telling(before))
     if new.labels & {"change", "now"}:  # "weighs", and "is down to"
         lacking = tuple(token for token in lacking if token.place != old.verb and not _is_participle(old, token))
     if other.kind in {"contact", "number"}:  # "reach the shop at", and "the number of the shop"
@@ -102,6 +105,12 @@ def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool
         return False
     if not shared:
         return _same_words(new, old)
+    if _has_other_head(new, before):
+        return False
+    if not new.labels & CHANGES and (_lacks_verb(new, old, other) or _is_further_number(new, old, one)):
+        return False
+    if other.place < old.verb and new.lacks(telling(after)):
+        return False  # "firmware 2.8 is installed on the drones", and the cameras have 3.0
     if _is_long_ago(old, other) or _is_long_ago(new, one):
         return False
     told = tuple(token for token in before if token.place != old.verb) or after or before
@@ -125,6 +134,21 @@ def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool
     if any(token.place < one.place for token in fresh):
         return False
     return not (fresh and new.lacks(after)) or "contact" in new.labels & old.labels  # the rest of an address
+
+
+def _lacks_verb(new: Reading, old: Reading, value: Value) -> bool:
+    """Whether the older says "wakes at six" and the newer tells of something else: "goes to bed at ten"."""
+    verbs = [token for token in old.main if "direct" in token.labels and old.verb <= token.place < value.place]
+    return bool(verbs) and not any(alike(verb.key, each.key) for verb in verbs for each in new.tokens)
+
+
+def _is_further_number(new: Reading, old: Reading, said: Value) -> bool:
+    """Whether the newer tells by another number which one it means: "season 2, episode 5"."""
+    olds = [value for value in old.values if value.kind == "number" and value.unit]
+    news = [value for value in new.values if value.kind == "number" and value.unit and value.place <= said.place]
+    return any(not any(alike(value.unit, token.key) for token in old.tokens) for value in news) or any(
+        not any(alike(value.unit, token.key) for token in new.tokens) for value in olds
+    )
 
 
 def _is_verb_of(new: Reading, token: Token, value: Value) -> bool:
@@ -251,4 +275,26 @@ def is_narrower(value: Value, old: Reading) -> bool:
 def is_same_thing(new: Reading, named: tuple[Token, ...]) -> bool:
     """Whether the newer names it: by all of its words, or by its identifier."""
     has_id = any(token.kind in {"id", "mail"} and new.mentions(token) for token in named)
-    return has_id or not new.lacks(named)
+    return has_id or (not new.lacks(telling(named)) and not _has_other_head(new, named))
+
+
+def _has_other_head(new: Reading, named: tuple[Token, ...]) -> bool:
+    """Whether the newer leaves out the last word and has another in its place: "the billing service", "the billing cycle"."""
+    told = telling(named)
+    if not any("light" in token.labels and token not in told for token in new.lacks(named)):
+        return False
+    places = {token.place + 1 for token in new.contents if _is_one_of(token, told)}
+    following = [each for each in new.contents if each.place in places and not each.labels & _VERBS]
+    return any(not _is_one_of(each, named) for each in following)
+
+
+def _is_one_of(token: Token, tokens: tuple[Token, ...]) -> bool:
+    return any(alike(token.key, each.key) for each in tokens)
+
+
+def telling(named: tuple[Token, ...]) -> tuple[Token, ...]:
+    """The words that tell which thing it is: "billing" of "the billing service", unless there is nothing else."""
+    places = {token.place for token in named if "light" not in token.labels}
+    return tuple(
+        token for token in named if "light" not in token.labels or not places & {token.place - 1, token.place + 1}
+    )

@@ -19,6 +19,8 @@ LANGUAGES = ("en", "de", "fr", "es", "pt", "it", "nl", "zh", "ja")
 SPACED = 7
 """So many of them write blanks between words."""
 LONGEST_PHRASE = 5
+FEWEST_DIGITS = 7
+"""Of a telephone number without a prefix; "2021-14" is an identifier."""
 FARTHEST = 7
 """Words between the first and the last word of a phrase that comes apart."""
 ALIKE = 5
@@ -28,9 +30,11 @@ _LISTS_OF_VALUES = frozenset(
     monthly yearly""".split()
 )
 _STILL_CONTENT = _LISTS_OF_VALUES | frozenset(
-    "kin countries languages favourite contact season daypart profession act".split()
+    "kin countries languages favourite contact season daypart profession act light".split()
 )
 _WRITTEN_LARGE = frozenset({"me", "be", "countries", "languages", "kin"})
+
+_DONE = frozenset({"change", "stop", "move", "takeover"})
 
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 _KANA = re.compile(r"[\u3040-\u30ff]")
@@ -82,6 +86,8 @@ class Words:
     transitions: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]
     """The same of things."""
     opposites: tuple[tuple[frozenset[str], frozenset[str]], ...]
+    forms: dict[str, frozenset[str]]
+    """The stems of verbs of change, and their labels: behind "had to" each form of them counts."""
     apart: dict[str, tuple[tuple[str, str], ...]]
     """The first word of a phrase whose last word may come later, with that word and the label: "gave his boat away"."""
     synonyms: dict[str, str]
@@ -112,7 +118,7 @@ def words_of(code: str) -> Words:
         if isinstance(text, str) and name not in {"stemmer", "pending"} and name not in _LISTS_OF_VALUES:
             for phrase in _phrases(text):
                 labels.setdefault(phrase, set()).add(name)
-    common = {phrase for phrase in labels if " " not in phrase}
+    common = {phrase for phrase, found in labels.items() if " " not in phrase and found != {"light"}}
     blankless = not table["stemmer"]
     stemmer = Stemmer.Stemmer(table["stemmer"]) if table["stemmer"] else None
     pending = table.get("pending")
@@ -127,12 +133,20 @@ def words_of(code: str) -> Words:
         conditions=_changes(table["conditions"], blankless),
         transitions=_changes(table["transitions"], blankless),
         opposites=tuple((frozenset(_phrases(one)), frozenset(_phrases(other))) for one, other in table["opposites"]),
+        forms=_forms(labels, stemmer),
         apart=_apart(table.get("apart", [])),
         synonyms=_synonyms(table.get("synonyms", []), stemmer),
         pending=_any_of(pending, blankless) if pending else None,
         stemmer=stemmer,
         phrases=_any_of(";".join(sorted(labels, key=len, reverse=True)), True) if blankless else None,
     )
+
+
+def _forms(labels: dict[str, set[str]], stemmer: Stemmer.Stemmer | None) -> dict[str, frozenset[str]]:
+    if stemmer is None:
+        return {}
+    verbs = {phrase: found & _DONE for phrase, found in labels.items() if " " not in phrase and found & _DONE}
+    return {stemmer.stemWord(phrase): frozenset(found) for phrase, found in verbs.items()}
 
 
 def _apart(rows: list[str]) -> dict[str, tuple[tuple[str, str], ...]]:
@@ -158,7 +172,8 @@ def _changes(rows: list[list[str]], blankless: bool) -> tuple[tuple[re.Pattern[s
 
 
 def _any_of(text: str, blankless: bool) -> re.Pattern[str]:
-    inner = "|".join(re.escape(phrase) for phrase in sorted(_phrases(text), key=len, reverse=True))
+    phrases = sorted(_phrases(text), key=len, reverse=True)
+    inner = "|".join(re.escape(phrase).replace(r"\*", r"\w+") for phrase in phrases)
     return re.compile(inner if blankless else rf"(?<![\w'-])(?:{inner})(?![\w-])")
 
 
@@ -186,6 +201,7 @@ def tokens_of(text: str, code: str) -> tuple[Token, ...]:
     raw = list(_pieces(text) if words.phrases is None else _runs(text, words.phrases))
     tokens: list[Token] = []
     place = clause = 0
+    forced = -1
     while place < len(raw):
         kind, piece, starts = raw[place]
         size, labels = _labelled(raw, place, words) if kind in {"word", "phrase"} else (1, frozenset[str]())
@@ -197,6 +213,12 @@ def tokens_of(text: str, code: str) -> tuple[Token, ...]:
         folded = whole.casefold()
         if (kind == "mark" and piece in ",;:.!?()–—") or "break" in labels:
             clause += 1
+        if folded == "am" and tokens and tokens[-1].kind in {"number", "clock"}:
+            labels = frozenset({"function"})  # "10 am"
+        if "must" in labels:
+            forced = clause
+        elif kind == "word" and not labels and forced == clause:
+            labels = words.forms.get(words.stem(folded), labels)
         tokens.append(
             Token(
                 text=folded,
@@ -241,7 +263,8 @@ def _pieces(text: str) -> list[tuple[str, str, bool]]:
     starts = True
     for match in _TOKEN.finditer(text):
         kind, piece = str(match.lastgroup), match.group()
-        kind = "id" if kind == "site" else kind
+        is_short = kind == "phone" and piece[0] not in "+0" and sum(map(str.isdigit, piece)) < FEWEST_DIGITS
+        kind = "id" if kind == "site" or is_short else kind
         if kind == "word" and (elided := _ELIDED.match(piece)) is not None:
             pieces.append(("word", elided.group(), starts))
             piece, starts = piece[elided.end() :], False
@@ -266,7 +289,7 @@ def _is_no_stop(pieces: list[tuple[str, str, bool]], rest: str) -> bool:
 _CJK_VALUE = re.compile(
     r"(?P<cjkdate>\d{1,2}月(?:\d{1,2}[日号])?)|(?P<cjkday>(?:周|星期|礼拜)[一二三四五六日天]|[月火水木金土日]曜日?)"
     r"|(?P<cjkclock>(?:上午|下午|晚上|早上|午前|午後|夜)?[\d一二三四五六七八九十]{1,3}[点時](?:半|\d{1,2}分)?)"
-    r"|(?P<cjkcount>[\d,.]{1,12}[万千百]?(?:円|元|块|人|個|个|台|公斤|分钟|小时|天|年|本|枚|歳|岁|次|回|名|GB|kg|%))"
+    r"|(?P<cjkcount>(?:[\d,.]{1,12}[万千百]?|[一二三四五六七八九十百千万两]{2,8})(?:円|元|块|人|個|个|台|公斤|分钟|小时|天|年|本|枚|歳|岁|次|回|名|GB|kg|%))"
     r"|(?P<id>[A-Za-z]*-?\d[\w-]{0,12}|[A-Za-z][\w.-]{1,30})|(?P<mark>[。，、！？,.!?：:])"
 )
 _HIRAGANA = re.compile(r"[\u3040-\u309f]")

@@ -9,8 +9,11 @@ word vectors are at hand. In doubt a fact is not kept.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from recordari.core.items import MAX_LABEL
@@ -24,10 +27,12 @@ MOST = 50  # topics, categories, and examples of one
 LONGEST_TEXT = 2_000
 SIMILAR = 0.3
 """The share of content words with an example from which a fact belongs to its category."""
-NEAR_NAME = 0.27
-"""The similarity of a word with the name of a topic from which it belongs to the topic: "diabetes" and "health"."""
+NEAR_NAME = 0.35
+"""The similarity of a word with the name of a topic from which it belongs to the topic: "chess" and "games"."""
 NEAR_WORD = 0.45
-"""The same for one of the topic's own words, which are narrower: "aspirin" and "ibuprofen"."""
+"""The same for one of the words that the tenant lists, which are narrower: "aspirin" and "ibuprofen"."""
+NEAR_KNOWN = 0.67
+"""The same for a word of a topic that `topics.toml` knows; its list is long."""
 _WORD = re.compile(r"[^\W\d_]{3,40}")
 _FIELDS = frozenset({"instructions", "never", "categories", "agents"})
 
@@ -42,9 +47,16 @@ class UnwantedTopic:
     words: frozenset[str]
     """Of its name and its list, as stems."""
     listed: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+    """Words and phrases of the topic in `topics.toml`; their nearness is not asked where the name has none there."""
+    phrases: re.Pattern[str] | None = None
+
+    def is_named(self, text: str, stems: set[str]) -> bool:
+        return bool(stems & self.words) or (self.phrases is not None and self.phrases.search(text) is not None)
 
     def is_near(self, words: Iterable[str], nearness: Nearness) -> bool:
-        texts = [(self.name, NEAR_NAME), *((word, NEAR_WORD) for word in self.listed)]
+        names = [(word, NEAR_KNOWN) for word in self.known] or [(self.name, NEAR_NAME)]
+        texts = [*names, *((word, NEAR_WORD) for word in self.listed)]
         return any(nearness(text.casefold(), word) >= least for word in words for text, least in texts)
 
 
@@ -67,7 +79,7 @@ class Learning:
         stems, about = set(terms(fact.content)), (fact.subject or "").casefold().split()
         said = {word.casefold() for word in _WORD.findall(fact.content)} - STOP_WORDS - set(about)
         for topic in self.never:
-            if stems & topic.words or (nearness is not None and topic.is_near(said, nearness)):
+            if topic.is_named(fact.content, stems) or (nearness is not None and topic.is_near(said, nearness)):
                 return topic.name
         return None
 
@@ -147,8 +159,39 @@ def _learning(value: Any) -> Learning:
 def _topic(value: Any) -> UnwantedTopic:
     row = {"name": value} if isinstance(value, str) else value
     name, words = _named(row, "never", "words")
-    stems = frozenset(word for text in (name, *words) for word in terms(text))
-    return UnwantedTopic(name=name, words=stems, listed=words)
+    rows = [row for row in _known_topics() if row.names & set(terms(name))]
+    known = [word for row in rows for word in (*row.words, *row.more)]
+    stems = frozenset(word for text in (name, *words, *filter(str.isalpha, known)) for word in terms(text))
+    phrases = [re.escape(word).replace(r"\*", r"\S{1,20}") for word in known if not word.isalpha()]
+    return UnwantedTopic(
+        name=name,
+        words=stems,
+        listed=words,
+        known=tuple(word for row in rows for word in row.words if word.isalpha()),
+        phrases=re.compile(rf"\b(?:{'|'.join(phrases)})\b", re.IGNORECASE) if phrases else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTopic:
+    names: frozenset[str]
+    """As stems."""
+    words: tuple[str, ...]
+    more: tuple[str, ...]
+    """Of other languages than English."""
+
+
+@cache
+def _known_topics() -> tuple[KnownTopic, ...]:
+    table = tomllib.loads(files("recordari.facts.rules").joinpath("topics.toml").read_text("utf-8"))
+    return tuple(
+        KnownTopic(frozenset(terms(row["names"].replace(";", " "))), _phrases(row["words"]), _phrases(row["more"]))
+        for row in table.values()
+    )
+
+
+def _phrases(text: str) -> tuple[str, ...]:
+    return tuple(" ".join(phrase.split()) for phrase in text.split(";"))
 
 
 def _category(value: Any) -> OwnCategory:

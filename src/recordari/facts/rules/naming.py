@@ -129,6 +129,8 @@ def _pattern(subjects: tuple[str, ...], adverbs: tuple[str, ...]) -> re.Pattern[
     """A pronoun of the first person, its short verb, or the verb behind it and its adverbs."""
     pronouns = "|".join(re.escape(subject) for subject in subjects)
     between = "|".join(rf"{re.escape(word)}{'' if word.endswith(chr(39)) else chr(92) + 's'}" for word in adverbs)
+    if "i" in subjects:  # "eventually", not "apply"
+        between += r"|[a-z]{1,20}(?:al|ic|ul|us|on|ew|ar|ad|nt|iv|av|te|ick|low)ly\s"
     return re.compile(
         rf"(?<![\w'-])(?:{pronouns})(?:(?P<short>'m|'ve|'d|'ll)(?!\w)|(?:\s|(?<='))"
         rf"(?P<between>(?:{between}){{0,4}})(?P<verb>[\w'-]+)|(?![\w'-]))",

@@ -27,7 +27,10 @@ _NUMBER_WORDS = frozenset({"number", "no", "nr", "nummer", "numéro", "número",
 _BEFORE_NOUNS = frozenset().union(*DETERMINERS.values(), "alla della dalla nella".split()) - {"de", "des"}
 """Of all languages: the one of a short text is a guess."""
 _WITHOUT_MEANING = frozenset({"function", "me", "my", "third", "their", "be"})
-_PRESENT_FORMS = frozenset("is are am i'm we're he's she's they're it's ".split())
+_PRESENT_FORMS = frozenset(
+    "is are am i'm we're he's she's they're it's isn't aren't has have hasn't haven't i've we've they've".split()
+)
+_NEW = frozenset("new neue neuen nouveaux nouvelles nuevos nuevas novos novas nuovi nuove nieuwe".split())
 _PAST_FORMS = frozenset({"was", "were", "had"})
 _OPENERS = frozenset("with under thanks per dank avec grâce con com gracias graças grazie dankzij".split())
 _DROPS_PRONOUNS = frozenset({"es", "pt", "it"})
@@ -54,7 +57,14 @@ class Reading:
     @cached_property
     def labels(self) -> frozenset[str]:
         """The labels of all words that do what their label says: in "the left eye" nothing is left."""
-        return frozenset(label for token in self.tokens if not self.is_attribute(token) for label in token.labels)
+        return frozenset(label for token in self.tokens for label in self._labels_of(token))
+
+    def _labels_of(self, token: Token) -> frozenset[str]:
+        if self.is_attribute(token):
+            return frozenset()
+        if token.text in _NEW and token.place and token.place - 1 in self.valued:
+            return token.labels - {"now"}  # "two new cards" are no change
+        return token.labels
 
     def is_attribute(self, token: Token) -> bool:
         """Whether a word that could be a verb belongs to a noun."""
@@ -99,6 +109,10 @@ class Reading:
         before = self.tokens[token.place - 1]
         return before.text in self.determiners or before.kind == "owns" or bool(before.labels & {"my", "their"})
 
+    def _is_named_after(self, token: Token) -> bool:
+        """Whether a word of an order is a noun: "our call"."""
+        return token.labels == {"direct"} and self._is_noun(token)
+
     @cached_property
     def introduced(self) -> frozenset[int]:
         """The places of an introduction: "After the upgrade", "According to the list". It names no thing of its own."""
@@ -141,7 +155,8 @@ class Reading:
         return tuple(
             token
             for token in self.tokens
-            if token.place not in outside and (token.is_content or self.is_attribute(token))
+            if token.place not in outside
+            and (token.is_content or self.is_attribute(token) or self._is_named_after(token))
         )
 
     @cached_property

@@ -172,4 +172,6 @@ def prefers_it_no_more(new: Reading, old: Reading) -> bool:
     return bool(preferred) and all(any(alike(each.key, token.key) for token in rejected) for each in told)
 
 
-_RATHER_THAN = frozenset({"to", "over", "rather than", "instead of", "statt", "als", "à", "a", "ao", "que", "boven"})
+_RATHER_THAN = frozenset(
+    {"to", "over", "than", "rather than", "instead of", "statt", "als", "à", "a", "ao", "que", "boven"}
+)

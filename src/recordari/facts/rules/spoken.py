@@ -23,6 +23,8 @@ OPENING = 50
 _TEXTS = frozenset({"wish", "called", "others", "owner", "owner_after_s"})
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*'?")
 _ELIDED = re.compile(r"[^\W_]{1,6}'(?=[^\W_])|[^\W_]+(?:-[^\W_]+)*'?")
+_HALF_DAYS = frozenset({"am", "pm", "AM", "PM"})
+"""Behind a number: "am" is no verb in "2:30 am"."""
 _MOST_ADVERBS = 3
 LETTERS = 2
 
@@ -46,7 +48,11 @@ class SpokenWord:
 def words_in(text: str, elides: bool) -> tuple[SpokenWord, ...]:
     """The words of a text in small letters. "j'habite" is two, "don't" is one, and "Ana's" is also "ana"."""
     pattern = _ELIDED if elides else _WORD
-    return tuple(SpokenWord(match.group().casefold(), match.start(), match.end()) for match in pattern.finditer(text))
+    return tuple(
+        SpokenWord(match.group().casefold(), match.start(), match.end())
+        for match in pattern.finditer(text)
+        if not (match.group() in _HALF_DAYS and text[: match.start()].rstrip()[-1:].isdigit())
+    )
 
 
 def _fits_all(words: tuple[SpokenWord, ...], place: int, phrase: tuple[str, ...]) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from recordari.facts.rules.frames import is_narrowed, is_narrower, is_occasion, is_same_thing, qualifies
+import re
+
+from recordari.facts.rules.frames import is_narrowed, is_narrower, is_occasion, is_same_thing, qualifies, telling
 from recordari.facts.rules.grammar import Token, alike
 from recordari.facts.rules.reading import Reading
 
@@ -10,7 +12,7 @@ from recordari.facts.rules.reading import Reading
 def given_up(new: Reading, old: Reading) -> bool:
     """The newer says that what the older tells has stopped."""
     if "retire" in new.labels and not new.is_negated:
-        is_said = any("profession" in token.labels for token in old.predicate) or old.has_verb("work")
+        is_said = old.has_verb("profession", "work")
         if is_said and old.subject and not old.is_past and not new.lacks(old.subject[:1]):
             return new.tokens[0].key == old.tokens[0].key
     if not new.is_ended or old.is_given_up or old.is_negated or old.is_past:
@@ -26,7 +28,7 @@ def given_up(new: Reading, old: Reading) -> bool:
     shared = [
         token for token in scope if old.mentions(token) and not any(alike(token.key, each.key) for each in subject)
     ]
-    fresh = [token for token in scope if not old.mentions(token) and not is_occasion(new, token)]
+    fresh = [token for token in telling(tuple(scope)) if not old.mentions(token) and not is_occasion(new, token)]
     if any(new.tokens[value.place].clause in cues and is_narrower(value, old) for value in new.values):
         return False
     if not shared or len(fresh) > 1 or any(qualifies(new, old, token) for token in shared):
@@ -51,6 +53,12 @@ def _has_got(new: Reading, old: Reading) -> bool:
     return old.is_negated and any(token.text in _GOT for token in new.main)
 
 
+def _was_open(old: Reading) -> bool:
+    """ "Has not been signed", and then "was signed"."""
+    return old.is_negated and any(token.text in _NOT_YET for token in old.main)
+
+
+_NOT_YET = frozenset("been yet hasn't haven't noch encore todavía aún ainda ancora nog".split())
 _GOT = frozenset(
     """bought got received acquired purchased gekauft bekommen angeschafft acheté reçu obtenu compré compramos comprado
     comprato ricevuto gekocht gekregen comprei comprámos""".split()
@@ -60,10 +68,11 @@ _IN_ORDER_TO = frozenset({"to", "um", "pour", "para", "per", "om"})
 
 def negated(new: Reading, old: Reading) -> bool:
     """The same statement, once with and once without a negation."""
-    if new.is_negated == old.is_negated or old.is_past or (new.is_past and not _has_got(new, old)):
+    is_done = _has_got(new, old) or _was_open(old)
+    if new.is_negated == old.is_negated or old.is_past or (new.is_past and not is_done):
         return False
     shared = [token for token in new.contents if old.mentions(token)]
-    if not shared:
+    if not shared or (_is_said_of_nobody(old) and not _is_said_of_nobody(new)):
         return False
     denying = new if new.is_negated else old
     clauses = {token.clause for token in denying.tokens if token.labels & {"not", "longer"}}
@@ -81,9 +90,15 @@ def negated(new: Reading, old: Reading) -> bool:
     head = next((token for token in old.predicate if token.place > old.verb and "act" not in token.labels), None)
     if denying is new and head in lacking:
         return False  # "drinks tea with milk", and "doesn't drink milk"
-    if fresh or any(is_narrower(value, old) for value in new.values) or len(lacking) > len(main) * 0.4:
+    is_limited = not is_done and any(is_narrower(value, old) for value in new.values)
+    if fresh or is_limited or len(lacking) > len(main) * 0.4:
         return False
     return not any(token.is_name for token in lacking)
+
+
+def _is_said_of_nobody(reading: Reading) -> bool:
+    """An order, or the end of a sentence: it has no subject."""
+    return not reading.subject and not reading.labels & {"me", "my", "third", "their"}
 
 
 def _starts(new: Reading, old: Reading, token: Token) -> bool:
@@ -104,6 +119,9 @@ def other_taste(new: Reading, old: Reading) -> bool:
     fresh = [token for token in new.contents if token.clause in clauses and not old.mentions(token)]
     if any(token.place > each.place for token in fresh for each in new.contents if old.mentions(each)):
         return False  # "from the supermarket"
+    verb = next(token.place for token in new.tokens if token.labels & {"like", "hate"})
+    if any(verb < token.place < each.place for token in fresh for each in new.contents if old.mentions(each)):
+        return False  # "the commute to my job"
     return bool(shared) and len(new.lacks(liked)) < len(shared) + 1 and not _has_other_scope(new, old)
 
 
@@ -140,7 +158,7 @@ def other_state(new: Reading, old: Reading) -> bool:
     """Open, and now closed; single, and now married."""
     if (old.is_past and not old.is_negated) or _is_elsewhere(new, old):
         return False
-    said, then = new.text.casefold().replace("’", "'"), " ".join(token.text for token in old.main)
+    said, then = _joined(new.text.casefold().replace("’", "'")), " ".join(token.text for token in old.main)
     rows = new.words.conditions if not old.subject else (*new.words.conditions, *new.words.transitions)
     for before, after in rows:
         was, is_now = before.search(then), after.search(said)
@@ -149,7 +167,7 @@ def other_state(new: Reading, old: Reading) -> bool:
         already, still = after.search(then), before.search(said)
         if already is not None and len(already.group()) > len(was.group()):
             continue
-        if still is not None and still.end() >= is_now.end():
+        if still is not None and still.end() > is_now.end():
             continue
         named = tuple(token for token in old.subject if token.text not in was.group().split())
         if not is_same_thing(new, named) or (not named and not (old.speaks_of_self and new.labels & {"me", "my"})):
@@ -159,6 +177,14 @@ def other_state(new: Reading, old: Reading) -> bool:
             first = places[0] - len(is_now.group().split()) + 1 if places else 0
             return not _negates(new, is_now.group()) and not is_narrowed(new, old, first)
     return False
+
+
+def _joined(text: str) -> str:
+    """ "Switched the pump on" as "the pump switched on"."""
+    return _APART.sub(r"\2 \1 \3", text)
+
+
+_APART = re.compile(r"\b(switched|turned|rolled|shut|closed)((?: [\w'-]+){1,5}?) (on|off|back|down)\b")
 
 
 def _has_same_days(new: Reading, old: Reading) -> bool:
@@ -177,19 +203,26 @@ def _places(reading: Reading, phrase: str) -> list[int]:
 
 def _is_about(new: Reading, old: Reading, phrase: str) -> bool:
     """Whether the new state is said of the same thing: "closed the deal" is said of the deal."""
+    if phrase.split()[-1] in _LEADING:
+        return True  # "a job at"
     for place in _places(new, phrase):
+        if new.words.phrases is None and new.tokens[place].text.split()[-1] != phrase.split()[-1]:
+            return True
         following = list(new.tokens[place + 1 : place + 4])
         for token in following:
             if token.kind == "mark" or (
                 token.labels & {"function", "be"} and token.text not in {"the", "a", "an", "our", "his", "her"}
             ):
                 break
-            if token.is_content and token.place not in new.valued:
+            if token.is_content and token.place not in new.valued and not token.text.endswith("ly"):
                 if not old.mentions(token) and "kin" not in token.labels:
                     return False
                 break
         return True
     return True
+
+
+_LEADING = frozenset("at for in bei für chez en em a per bij".split())
 
 
 def _is_plain(new: Reading, old: Reading, phrase: str) -> bool:
@@ -200,7 +233,13 @@ def _is_plain(new: Reading, old: Reading, phrase: str) -> bool:
     is_last = after is None or not after.is_content or after.place in old.valued or new.mentions(after)
     if not places or not _is_predicate(old, places[-1] - len(phrase.split()) + 1):
         return False
+    is_led = after is not None and (after.text in old.determiners or after.labels & {"my", "their"})
+    if is_led and phrase.split()[-1] in _PARTICLES:
+        return False  # "on the desk" is no state
     return len(rest) <= 3 and is_last and (after is None or after.text != "to" or not new.lacks(rest[:1]))
+
+
+_PARTICLES = frozenset({"on", "off", "up", "down"})
 
 
 def _is_predicate(old: Reading, place: int) -> bool:

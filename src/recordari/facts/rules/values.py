@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from recordari.facts.rules.grammar import Token, Words
 
@@ -24,7 +25,10 @@ _TIMES = {
     "once": "1", "twice": "2", "thrice": "3", "einmal": "1", "zweimal": "2", "dreimal": "3", "viermal": "4", "eenmaal": "1",
     "tweemaal": "2", "driemaal": "3",
 }  # fmt: skip
-_PER = frozenset("a an per every each pro in im die par".split())
+_PER = frozenset("a an per every each pro in im die par por al à a la".split())
+_EVERY = frozenset("every each jeden jede jedes alle chaque cada ogni elke iedere".split())
+_TIMES_WORDS = frozenset("times mal fois veces vezes volte keer".split())
+_FRACTION = re.compile(r"^(?:1/)?[1-9]\d{0,3}$", re.ASCII)
 _ROUGHLY = frozenset("about around nearly almost over".split())
 _FIGURE = re.compile(r"^\d+(?:\.\d+)?$", re.ASCII)
 _ORDINAL = re.compile(r"^(\d{1,2})(?:st|nd|rd|th|er|º|ª|e)$")
@@ -98,8 +102,8 @@ def _value_at(tokens: Sequence[Token], place: int, words: Words, verb: int) -> V
             return _measured(_amount(match[1]), match[2], place, place + 1, words, tokens)
     if token.kind == "id" and place > verb and _is_code(token, tokens[place - 1]):
         return Value("code", "", token.text, place, place + 1)
-    if token.text in _TIMES and place + 1 < len(tokens) and tokens[place + 1].text in _PER:
-        return Value("count", words.stem("times"), _TIMES[token.text], place, place + 1)
+    if (often := _frequency(tokens, place, words)) is not None:
+        return often
     if (number := _number(tokens, place, words)) is not None:
         return _numbered(tokens, place, number, words, verb)
     if token.text in {"a", "an"} and (hour := _single(tokens, place, words)) is not None:
@@ -113,6 +117,37 @@ def _value_at(tokens: Sequence[Token], place: int, words: Words, verb: int) -> V
     return None
 
 
+def _frequency(tokens: Sequence[Token], place: int, words: Words) -> Value | None:
+    """How often: "every two weeks", "three times a day", "once a month"; as the seconds between."""
+    at, times = place, "1"
+    if tokens[place].text in _EVERY:
+        at += 1
+        number = _number(tokens, at, words) if at < len(tokens) else None
+        if number is not None:
+            times, at = f"1/{number}", at + 1
+    elif tokens[place].text in _TIMES:
+        times, at = _TIMES[tokens[place].text], place + 1
+    elif (number := _number(tokens, place, words)) is not None:
+        if place + 1 >= len(tokens) or tokens[place + 1].text not in _TIMES_WORDS:
+            return None
+        times, at = number, place + 2
+    else:
+        return None
+    if tokens[place].text not in _EVERY:
+        if at >= len(tokens) or tokens[at].text not in _PER:
+            return None
+        at += 1
+    unit = next((value for name, value in _SECONDS.items() if _is_unit(tokens, at, name, words)), None)
+    count = Fraction(times) if _FRACTION.match(times) else Fraction(0)
+    if unit is None or not count:
+        return None
+    return Value("frequency", "", f"{float(unit / count):g}", place, at + 1)
+
+
+def _is_unit(tokens: Sequence[Token], at: int, name: str, words: Words) -> bool:
+    return at < len(tokens) and tokens[at].text in words.values[name]
+
+
 def _leads_to_clock(before: Token, words: Words) -> bool:
     return before.text.split()[-1] in words.values["clock_before"]
 
@@ -120,7 +155,7 @@ def _leads_to_clock(before: Token, words: Words) -> bool:
 def _is_code(token: Token, before: Token) -> bool:
     """Whether an identifier is a value: "the password is bluefish9"."""
     is_plain = not _ORDINAL.match(token.text) and any(letter.isdigit() or letter == "#" for letter in token.text)
-    return is_plain and ("be" in before.labels or before.text == "to")
+    return is_plain and ("be" in before.labels or before.text.split()[-1] == "to")
 
 
 def _single(tokens: Sequence[Token], place: int, words: Words) -> Value | None:
@@ -309,7 +344,7 @@ def _blankless(token: Token, place: int) -> Value:
         case "cjkclock":
             return Value("clock", "", token.text, place, place + 1)
         case _:
-            match = re.match(r"[\d,.万千百]+", token.text)
+            match = re.match(r"[\d,.万千百一二三四五六七八九十两]+", token.text)
             amount = match.group() if match is not None else token.text
             return Value("count", token.text[len(amount) :], amount.replace(",", ""), place, place + 1)
 

@@ -6,7 +6,7 @@ import { itemPath } from "../../kit/item";
 import { usePages } from "../../kit/list";
 import { changeSettings, Link, usePlace } from "../../kit/router";
 import { DataTable } from "../../kit/table";
-import { Button, Choice, ErrorBox, Section, ShortId, Skeleton, TextField, Time } from "../../kit/ui";
+import { Button, Choice, ErrorBox, Pairs, Section, ShortId, Skeleton, TextField, Time } from "../../kit/ui";
 
 const GROUPS = ["item", "fact", "proposal", "ruling", "user", "key", "sign_in", "tenant", "agent", "workflow", "document", "source", "database", "job", "webhook", "retention", "share"];
 
@@ -39,9 +39,9 @@ export function Audit() {
             { title: "when", cell: (entry) => <Time at={entry.at} />, class: "nowrap" },
             { title: "action", cell: (entry) => <Link to="/ui/operate" settings={{ tab: "audit", action: entry.action }}>{entry.action}</Link> },
             { title: "actor", cell: (entry) => <Link to="/ui/operate" settings={{ tab: "audit", actor: entry.actor }}><span class="cell-text">{entry.actor}</span></Link> },
-            { title: "subject", cell: (entry) => <>{words(entry.subject_kind)} {entry.subject_kind === "item" ? <Link to={itemPath(entry.subject_id)}>…{entry.subject_id.slice(-8)}</Link> : <ShortId id={entry.subject_id} />}</> },
+            { title: "subject", cell: (entry) => <>{words(entry.subject_kind)} {entry.subject_kind === "item" ? <Link to={itemPath(entry.subject_id)}>…{entry.subject_id.slice(-8)}</Link> : <ShortId id={entry.subject_id} />}</>, class: "nowrap" },
             { title: "why", cell: (entry) => <span dir="auto" class="cell-text">{entry.reason}</span> },
-            { title: "details", cell: (entry) => Object.keys(entry.details).length > 0 && <code class="cell-text">{JSON.stringify(entry.details)}</code> },
+            { title: "details", cell: (entry) => <Pairs of={entry.details} /> },
           ]}
         />
       )}

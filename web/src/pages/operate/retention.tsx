@@ -7,7 +7,7 @@ import { Confirm } from "../../kit/dialog";
 import { count, several, share, words } from "../../kit/format";
 import { useLoad } from "../../kit/load";
 import { useAction } from "../../kit/table";
-import { Button, Check, ErrorBox, Section, Show, TextField } from "../../kit/ui";
+import { Button, Check, ErrorBox, Section, Show, TextField, Unfold } from "../../kit/ui";
 import { Items } from "../item";
 
 type Days = "deleted_days" | "superseded_days" | "archived_days" | "transient_days";
@@ -72,7 +72,7 @@ function Sweeping() {
         <>
           <p role="status">{several(total, "memory", "memories")} would go:</p>
           <Bars values={planned.counts} name={(key) => words(key)} />
-          {Object.entries(planned.item_ids).filter(([, ids]) => ids.length > 0).map(([name, ids]) => <details key={name}><summary>{words(name)} ({count(ids.length)})</summary><Items ids={ids} /></details>)}
+          {Object.entries(planned.item_ids).filter(([, ids]) => ids.length > 0).map(([name, ids]) => <Unfold key={name} title={`${words(name)} (${count(ids.length)})`}>{() => <Items ids={ids} />}</Unfold>)}
         </>
       ))}
       {asking && (

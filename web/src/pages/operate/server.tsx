@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { call } from "../../api/client";
 import type { Check, SettingInForce } from "../../api/schema";
 import { Bars } from "../../kit/charts";
-import { count, share, words } from "../../kit/format";
+import { bytes, count, share, words } from "../../kit/format";
 import { useLoad } from "../../kit/load";
 import { DataTable } from "../../kit/table";
 import { Badge, Check as CheckBox, Facts, Section, Show, Time } from "../../kit/ui";
@@ -58,8 +58,8 @@ function Tenant() {
         <Show of={quota}>
           {(now) => (
             <>
-              <Bars sorted={false} values={{ memories: now.usage.items, "writes today": now.usage.writes }} />
-              <p class="muted small">{Object.entries(now.shares).map(([name, used]) => `${words(name)} ${share(used)}`).join(" · ") || "No limit is set."}</p>
+              <Facts rows={[["memories", count(now.usage.items)], ["text and files", bytes(now.usage.bytes)], ["writes today", count(now.usage.writes)]]} />
+              {Object.keys(now.shares).length === 0 ? <p class="muted small">No limit is set.</p> : <Bars sorted={false} most={1} values={now.shares} name={(key) => `${words(key)} used`} shown={share} />}
               {now.warnings.map((warning) => <div class="note" key={warning}>{warning}</div>)}
             </>
           )}

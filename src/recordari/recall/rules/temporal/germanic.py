@@ -14,7 +14,7 @@ GERMAN: Final = Language(
     name="german",
     capitals="nouns",
     order=_ADJECTIVE_FIRST,
-    marks="""der die das dem den ein eine einen und ist war waren wer wie wo welche welcher welches wann wir ich
+    marks="""was der die das dem den ein eine einen und ist war waren wer wie wo welche welcher welches wann wir ich
         hat haben habe sich mit für von auf nicht mir mein meine über zu zum zur wurde wurden worden sind
         gab es als bei""",
     table="""

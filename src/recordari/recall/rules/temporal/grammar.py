@@ -45,6 +45,11 @@ class Match:
         start, end = self._match.span(name)
         return self._words[start:end] if start >= 0 else []
 
+    @property
+    def groups(self) -> frozenset[str]:
+        """The names of the groups of its pattern."""
+        return frozenset(self._match.re.groupindex)
+
     def has(self, name: str) -> bool:
         return bool(self.words(name))
 

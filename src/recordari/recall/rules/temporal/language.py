@@ -73,6 +73,7 @@ def order(*rules: tuple[str, str]) -> tuple[Order, ...]:
 SPAN: Final = r"(?P<span>[acdn~][Uu](?:&?[acdn~][Uu])?)"
 SPACED_ORDER: Final = (
     (rf"(?P<since>I){SPAN}(?!A)", "since span ago"),  # "seit zwei Wochen": since two weeks ago
+    (r"h(?P<last>L)(?P<unit>U)", "last unit"),  # "la scorsa settimana" is no rolling week
     (r"(?P<at>p)(?P<hour>d)u", "at hour"),  # "um 15 Uhr", "à 15 heures"
     (r"(?P<number>[do])\.(?=[ME&QJ])", "number"),  # "1. März"
 )

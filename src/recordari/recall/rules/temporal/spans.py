@@ -170,7 +170,13 @@ def _counted_hours(phrase: Match) -> Period:
     return period(now, now + span) if is_next(phrase.text("rel")) else period(now - span, now)
 
 
-@RULES.add("1", rf"(?P<in>i){_SPAN}(?![fGB])")
+@RULES.add("1", rf"i{_SPAN}Ih?U?(?P<day>[13])")
+def _days_after_start(phrase: Match) -> Period:
+    """ "In two years since 2011"."""
+    return day(_move(phrase.days("day")[0], phrase.words("span"), 1))
+
+
+@RULES.add("1", rf"(?P<in>i){_SPAN}(?![fGBI])")
 def _days_ahead(phrase: Match) -> Period | None:
     words = phrase.words("span")
     if phrase.text("in") != "in" or (words[0].code, words[1].value) == ("a", "day"):  # "twice in a day"
@@ -225,7 +231,7 @@ def _unit_of_day(phrase: Match) -> Period | None:
     return unit_around(anchor, unit)
 
 
-@RULES.add("3", r"(?<=[itpI])h?(?P<u>U)(?![f])")
+@RULES.add("3", r"(?<=[itpI])h?(?P<u>U)(?![f])", r"(?<=x)h?(?P<u>U)(?=[.,]*$)")
 def _weekend(phrase: Match) -> Period | None:
     if phrase.text("u") != "weekend" or phrase.words("u")[0].plural:  # "on the weekends": a habit
         return None
@@ -298,11 +304,17 @@ def _half(phrase: Match) -> Period | None:
     return days(first, middle) if phrase.words("o")[0].code == "o" else days(middle, after)
 
 
-@RULES.add("3", r"(?P<u>U)(?P<d>d)(?:[fi,]?(?P<in>3))?(?!f)")
+@RULES.add(
+    "3",
+    r"(?P<sure>(?<=[it])h?|(?<=[it]h))(?P<u>U)(?P<d>d)(?![fi,]*3|f)",
+    r"(?P<u>U)(?P<d>d)(?P<sure>)(?=T)",
+    r"(?P<u>U)(?P<d>d)(?:[fi,]?(?P<in>3))?(?!f)",
+)
 def _week_number(phrase: Match) -> Period | None:
     number = phrase.number("d")
-    # Small numbers without a year count the weeks of a course, not of the calendar.
-    if phrase.text("u") != "week" or not (phrase.has("in") or number > 12):
+    # Small numbers without a year and a preposition count the weeks of a course, not of the calendar.
+    is_sure = "sure" in phrase.groups or phrase.has("in") or number > 12
+    if phrase.text("u") != "week" or not is_sure:
         return None
     year = phrase.days("in")[0].year if phrase.has("in") else phrase.clock.today.year
     monday = date.fromisocalendar(year, number, 1)
@@ -349,4 +361,8 @@ def _third(first: date, after: date, which: int, *, around_now: bool) -> tuple[d
 def _rest(phrase: Match) -> Period | None:
     first, after = _inside(phrase)
     today = phrase.clock.today
-    return days(today, after) if phrase.text("rest") in ("rest", "remainder") and first <= today < after else None
+    return (
+        days(today, after)
+        if phrase.text("rest") in ("rest", "remainder", "remaining") and first <= today < after
+        else None
+    )

@@ -9,6 +9,7 @@ of a range belongs to it.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timezone
+from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -92,11 +93,17 @@ def _folded(text: str, now: datetime, zone: ZoneInfo | timezone, prefer: Prefere
     clock = Clock(now=now.astimezone(zone).replace(tzinfo=None), prefer=prefer)
     intervals: list[Word] = []
     for offset, piece in _windows(text):
-        words = read_words(piece, offset)
+        words = list(_read_words(piece, offset))
         for rules in (DATES, SPANS, RANGES):
             words = rules.fold(words, clock)
         intervals.extend(word for word in words if word.code in INTERVALS)
     return intervals
+
+
+@lru_cache(maxsize=64)
+def _read_words(text: str, offset: int) -> tuple[Word, ...]:
+    """The plan of a context and the recalls for it read the same question one after the other."""
+    return tuple(read_words(text, offset))
 
 
 def _windows(text: str) -> Iterator[tuple[int, str]]:

@@ -64,9 +64,16 @@ def language_of(text: str) -> Language | None:
     best, most = None, sum(word in _ENGLISH for word in words)
     for language in _SPACED:
         count = sum(word in language.words for word in words) + sum(word in language.accented for word in accented)
-        if count > most:
+        if count > most or (count == most and best is None and count and _is_only_in(language, words)):
             best, most = language, count
     return best
+
+
+def _is_only_in(language: Language, words: list[str]) -> bool:
+    """Whether every English word of a text is one of the language too, and another word is not English."""
+    return all(word in language.words for word in words if word in _ENGLISH) and any(
+        word in language.words and word not in _ENGLISH for word in words
+    )
 
 
 @cache
