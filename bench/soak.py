@@ -30,6 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 from crowd import prepared
+from recordari.evaluation.rules import svg
 from serving import RESULTS, ROOT, Client, Processes, World, running, wait_until_idle
 
 ORIGINALS = 20

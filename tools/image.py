@@ -63,7 +63,7 @@ def prepare(version: str) -> None:
     shutil.rmtree(wheels, ignore_errors=True)
     wheels.mkdir(parents=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet"]
-    chosen = ["--only-binary=:all:", "--python-version", version, "--dest", wheels]
+    chosen = ["--only-binary=:all:", "--python-version", version, "--dest", str(wheels)]
     run([*pip, "download", *chosen, f"{wheel}[image]"], quiet=True)
     if others := needed_there(version, wheels):
         run([*pip, "download", *chosen, *others], quiet=True)
@@ -156,13 +156,23 @@ class Container:
 
 
 def server_process(buildah: int) -> int:
-    """The innermost process that buildah started: the server itself."""
-    process = buildah
-    while children := Path(f"/proc/{process}/task/{process}/children").read_text().split():
-        if b"postgres" in Path(f"/proc/{children[0]}/cmdline").read_bytes().split(b"\0")[0]:
-            break
-        process = int(children[0])
-    return process
+    """The server itself, which buildah started in the container: the nearest Python below it."""
+    parents = {int(stat.parent.name): _parent(stat) for stat in Path("/proc").glob("[0-9]*/stat")}
+    below = [buildah]
+    for process in below:
+        words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
+        if process != buildah and words[0].endswith(b"/python"):
+            return process
+        below += [child for child, parent in parents.items() if parent == process]
+    sys.exit("the server of the container was not found among the processes")
+
+
+def _parent(stat: Path) -> int:
+    """The parent of a process; one that has ended meanwhile has none."""
+    try:
+        return int(stat.read_text().rpartition(")")[2].split()[1])
+    except (OSError, ValueError):
+        return 0
 
 
 def await_ready(server: subprocess.Popen[bytes]) -> None:
@@ -219,7 +229,17 @@ def use() -> None:
 
 def use_image_before(local: Mapping[str, str]) -> None:
     """An image of the sources before the newest migration remembers; the new image must find it after its upgrade."""
-    log = ["git", "-C", ROOT, "log", "-1", "--diff-filter=A", "--format=%H", "--", "src/recordari/db/migrations/*.sql"]
+    log = [
+        "git",
+        "-C",
+        str(ROOT),
+        "log",
+        "-1",
+        "--diff-filter=A",
+        "--format=%H",
+        "--",
+        "src/recordari/db/migrations/*.sql",
+    ]
     newest = run(log)
     if not newest:
         say("no image before: this is no clone with its history")

@@ -78,7 +78,7 @@ LONGMEMEVAL: list[dict[str, Any]] = [
     },
 ]
 
-BEAM_CHAT = [
+BEAM_CHAT: list[dict[str, Any]] = [
     {
         "batch_number": 1,
         "turns": [

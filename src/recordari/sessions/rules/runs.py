@@ -35,7 +35,12 @@ JSON_TYPE = "application/json"
 BYTES_TYPE = "application/octet-stream"
 
 
-Cost = Annotated[Decimal, PlainSerializer("{:f}".format, return_type=str, when_used="json")]
+def _plain_number(cost: Decimal) -> str:
+    return f"{cost:f}"
+
+
+# A function of ours: pydantic cannot read the signature of a method of str under Python 3.13.
+Cost = Annotated[Decimal, PlainSerializer(_plain_number, return_type=str, when_used="json")]
 """An amount of money; in JSON a text without an exponent, such as "0.0000025"."""
 
 
