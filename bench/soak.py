@@ -24,7 +24,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-import svg
 import uvloop
 from rich.console import Console
 from rich.table import Table
