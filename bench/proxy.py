@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from turn import tree_cpu
+from serving import tree_cpu
 
 PROGRAM = Path(sys.executable).with_name("recordari")
 

@@ -172,7 +172,7 @@ async def test_a_message_sent_again_is_the_same_message(memory: Memory) -> None:
 async def test_a_tool_message_sent_again_is_the_same_message(memory: Memory) -> None:
     ana = memory.acting_as(user="ana")
     await ana.add_messages(said("One"), session_id="chat")
-    looked_up = NewMessage(content="42 orders", role="tool", message_id="call-1")
+    looked_up = NewMessage(content="42 orders", role=MessageRole.TOOL, message_id="call-1")
     first = await ana.add_messages([looked_up], session_id="chat")
     again = await ana.add_messages([looked_up, *said("One", "Two")[1:]], session_id="chat")
     assert [one.was_new for one in again.messages] == [False, True]

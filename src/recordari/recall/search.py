@@ -128,7 +128,7 @@ def words_of(query: str) -> list[str]:
 def asker_named(user_id: str | None, terms: Sequence[str], *, language: str) -> frozenset[str]:
     """The terms by which the question names the user who is asked about: "Ana" for the user `ana` or `ana.lopez@…`."""
     names = (word for word in words_of(user_id or "") if len(word) >= SHORTEST_NAME and word.isalpha())
-    return frozenset(_term_of(name, language) for name in names) & frozenset(terms)
+    return frozenset(terms) & {_term_of(name, language) for name in names}
 
 
 @lru_cache(maxsize=20_000)

@@ -425,6 +425,7 @@ def _filled(query: Query, history: bool, archived: bool) -> Query:
 
 
 _FOUND = Candidate._fields.index("similarity")
+_OTHERS = [Candidate._field_defaults[name] for name in Candidate._fields[_FOUND + 2 :]]
 
 
 def _snapshot_row(version: bytes, *values: Any, reads: Sequence[Callable[[bytes], Any]] | None = None) -> SnapshotRow:
@@ -432,7 +433,7 @@ def _snapshot_row(version: bytes, *values: Any, reads: Sequence[Callable[[bytes]
     is_fact, embedding, names = values[_FOUND : _FOUND + 3]
     return SnapshotRow(
         version,
-        Candidate(*values[:_FOUND], is_fact=is_fact),
+        Candidate._make([*values[:_FOUND], None, is_fact, *_OTHERS]),
         None if embedding is None else np.frombuffer(embedding, dtype=">f2", offset=4),
         names,
         values[_FOUND + 3 :],
