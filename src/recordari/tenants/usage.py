@@ -27,8 +27,8 @@ from recordari.tenants.tenants import require_admin
 log = get_log(__name__)
 
 KNOWN_SECONDS = 10.0
-COUNTED_SECONDS = 1.0
-"""A tenant that has reached a limit is counted again after so long at the earliest."""
+COUNTED_SECONDS, COUNTED_PER_SECOND = 1.0, 10_000
+"""A tenant that has reached a limit is counted again after so long at the earliest, a small one sooner: items per second."""
 FOLD_WRITES = 1_000
 """After so many writes of a process their counts are replaced by their sums."""
 FLUSH_SECONDS = 5.0
@@ -69,7 +69,8 @@ class Usages:
         try:
             require_room(current.quota, after, now=now)
         except QuotaExceeded:
-            if time.monotonic() - current.counted_at < COUNTED_SECONDS:
+            pause = min(COUNTED_SECONDS, current.usage.items / COUNTED_PER_SECOND)
+            if time.monotonic() - current.counted_at < pause:
                 raise
             current = await self._counted(tenant_id, day)
             after = current.usage.grown(items=items, bytes=size, day=day)

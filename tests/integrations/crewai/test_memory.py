@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-os.environ.setdefault("CREWAI_DISABLE_TELEMETRY", "true")
+if find_spec("crewai") is None:
+    pytest.skip("tested by `make test-crewai`", allow_module_level=True)
+os.environ.setdefault("CREWAI_DISABLE_TELEMETRY", "true")  # read when it is imported
 os.environ.setdefault("OTEL_SDK_DISABLED", "true")
-pytest.importorskip("crewai", reason="tested by `make test-crewai`")
 
 from crewai import Agent, Crew, Task
 from crewai.llms.base_llm import BaseLLM
