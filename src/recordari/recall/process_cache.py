@@ -13,7 +13,8 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from recordari.core.cache import BoundedMap
 from recordari.core.identity import Identity, SessionId, TenantId
+from recordari.core.items import Item
 from recordari.db.database import BatchedQuery, Database
 from recordari.memory.storage import ask_line
 from recordari.recall import storage
@@ -45,7 +47,7 @@ DEGRADED_SECONDS = 5.0
 MOST_ANSWERS = 2_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """The items that one identity may see, and their versions."""
 
@@ -59,8 +61,15 @@ class Snapshot:
     is_incomplete: bool
     """Whether some of these were still to be embedded."""
     made_at: float
+    _shown: dict[int, Item] = field(default_factory=dict, repr=False)
 
-    @property
+    def item(self, row: int) -> Item:
+        """An item by its row; what is shown once is often shown again."""
+        if (item := self._shown.get(row)) is None:
+            item = self._shown[row] = self.items[row].item
+        return item
+
+    @cached_property
     def embedded(self) -> dict[bytes, SnapshotRow]:
         """The items with a vector, by their id and the number of their last change."""
         return {row.candidate.item_id.bytes + row.version: row for row in self.items if row.embedding is not None}

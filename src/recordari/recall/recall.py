@@ -289,8 +289,7 @@ class _Recall:
         best = self._ranked(question, search, collection, snapshot.columns, hits.results, limit)
         if request.explain:
             best = with_ranks(best, hits)
-        rows = [snapshot.items[item.row] for item in best]
-        items = {row.candidate.item_id: row.item for row in rows}
+        items = {item.candidate.item_id: snapshot.item(item.row) for item in best}
         return SearchResult(
             best=best,
             items=items,
