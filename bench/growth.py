@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import statistics
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from crowd import copy_users, disk, fill_users
-from serving import RESULTS, ROOT, Client, Processes, Times, World, running, turn, unit_of_work, wait_until_idle
+from serving import RESULTS, ROOT, Client, Processes, Times, World, folder, running, turn, unit_of_work, wait_until_idle
 
 PAST = 50  # messages of a user
 ORIGINALS = 20
@@ -79,25 +77,18 @@ def main() -> None:
     parser.add_argument("--home", type=Path, help="a folder that is kept")
     parser.add_argument("--source", type=Path, default=ROOT, help="the checkout whose server is measured")
     asked = parser.parse_args()
-    home = (asked.home or Path(tempfile.mkdtemp(prefix="recordari-growth-"))).resolve()
-    home.mkdir(parents=True, exist_ok=True)
-    home.chmod(0o755)  # an unprivileged user runs the database when we are root
     found: dict[str, Any] = {"profile": asked.profile, "sizes": []}
-    try:
-        with running(home, asked.source, asked.profile, []) as processes:
-            fill_users(processes, range(ORIGINALS), PAST, PAST)
-            items, users = copy_users(home, ORIGINALS, range(0)), ORIGINALS
-            for number, size in enumerate(map(int, asked.sizes.split(","))):
-                wanted = users + max(0, size - items) * users // items
-                if wanted > users:
-                    items, users = copy_users(home, ORIGINALS, range(users, wanted)), wanted
-                figures = measure(processes, range(number * SPEAKERS, (number + 1) * SPEAKERS), asked.turns)
-                found["sizes"].append({"items": items, **figures})
-                print(f"{items:,} items: {figures['all']:.1f} ms")
-            found["disk"] = disk(home)
-    finally:
-        if asked.home is None:
-            shutil.rmtree(home, ignore_errors=True)
+    with folder(asked.home, "recordari-growth-") as home, running(home, asked.source, asked.profile, []) as processes:
+        fill_users(processes, range(ORIGINALS), PAST, PAST)
+        items, users = copy_users(home, ORIGINALS, range(0)), ORIGINALS
+        for number, size in enumerate(map(int, asked.sizes.split(","))):
+            wanted = users + max(0, size - items) * users // items
+            if wanted > users:
+                items, users = copy_users(home, ORIGINALS, range(users, wanted)), wanted
+            figures = measure(processes, range(number * SPEAKERS, (number + 1) * SPEAKERS), asked.turns)
+            found["sizes"].append({"items": items, **figures})
+            print(f"{items:,} items: {figures['all']:.1f} ms")
+        found["disk"] = disk(home)
     show(found)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "growth.json").write_text(json.dumps(found, indent=1), encoding="utf-8")

@@ -11,10 +11,12 @@ import http.client
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -70,6 +72,19 @@ class World:
 
 
 # Processes ----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def folder(kept: Path | None, prefix: str) -> Iterator[Path]:
+    """A folder for a server's data: the one that is kept, or one that is removed at the end."""
+    home = (kept or Path(tempfile.mkdtemp(prefix=prefix))).resolve()
+    home.mkdir(parents=True, exist_ok=True)
+    home.chmod(0o755)  # an unprivileged user runs the database when we are root
+    try:
+        yield home
+    finally:
+        if kept is None:
+            shutil.rmtree(home, ignore_errors=True)
 
 
 @dataclass

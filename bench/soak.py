@@ -15,8 +15,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import shutil
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -30,7 +28,7 @@ from rich.table import Table
 
 from crowd import prepared
 from recordari.evaluation.rules import svg
-from serving import RESULTS, ROOT, Client, Processes, World, running, wait_until_idle
+from serving import RESULTS, ROOT, Client, Processes, World, folder, running, wait_until_idle
 
 ORIGINALS = 20
 LEAST, MOST = 50, 150  # messages in the past of a user
@@ -309,26 +307,22 @@ def main() -> None:
     parser.add_argument("--source", type=Path, default=ROOT, help="the checkout whose server is measured")
     parser.add_argument("--serve", default="", help="further options of `recordari serve`")
     asked = parser.parse_args()
-    home = (asked.home or Path(tempfile.mkdtemp(prefix="recordari-soak-"))).resolve()
-    home.mkdir(parents=True, exist_ok=True)
-    home.chmod(0o755)  # an unprivileged user runs the database when we are root
     found: dict[str, Any] = {"sessions": asked.sessions, "profile": asked.profile, "runs": []}
     rates = [float(rate) for rate in asked.rates.split(",") if rate] or [asked.sessions / 60]
-    try:
-        with running(home, asked.source, asked.profile, asked.serve.split()) as processes:
-            originals = min(ORIGINALS, asked.sessions)
-            crowd = {"users": asked.sessions, "originals": originals, "least": LEAST, "most": MOST}
-            found["items"] = prepared(processes, home, **crowd)
-            seconds = asked.minutes * 60
-            uvloop.run(Soak(processes, asked.sessions, 5.0, WARM_UP / 5.0 if asked.home is None else 10.0, 60.0).run())
-            for rate in rates:
-                wait_until_idle(processes)
-                soak = Soak(processes, asked.sessions, rate, seconds, min(10.0, max(2.0, seconds / 60)))
-                uvloop.run(soak.run())
-                found["runs"].append(soak.summary())
-    finally:
-        if asked.home is None:
-            shutil.rmtree(home, ignore_errors=True)
+    with (
+        folder(asked.home, "recordari-soak-") as home,
+        running(home, asked.source, asked.profile, asked.serve.split()) as processes,
+    ):
+        originals = min(ORIGINALS, asked.sessions)
+        crowd = {"users": asked.sessions, "originals": originals, "least": LEAST, "most": MOST}
+        found["items"] = prepared(processes, home, **crowd)
+        seconds = asked.minutes * 60
+        uvloop.run(Soak(processes, asked.sessions, 5.0, WARM_UP / 5.0 if asked.home is None else 10.0, 60.0).run())
+        for rate in rates:
+            wait_until_idle(processes)
+            soak = Soak(processes, asked.sessions, rate, seconds, min(10.0, max(2.0, seconds / 60)))
+            uvloop.run(soak.run())
+            found["runs"].append(soak.summary())
     show(found)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "soak.json").write_text(json.dumps(found, indent=1), encoding="utf-8")

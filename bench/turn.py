@@ -15,10 +15,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import shutil
 import statistics
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -29,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from crowd import prepared
-from serving import RESULTS, ROOT, Client, Processes, Times, World, running, turn, unit_of_work, wait_until_idle
+from serving import RESULTS, ROOT, Client, Processes, Times, World, folder, running, turn, unit_of_work, wait_until_idle
 
 ORIGINALS = 20
 
@@ -171,11 +169,8 @@ def main() -> None:
     parser.add_argument("--long", action="store_true", help="users with 50 to 500 messages")
     parser.add_argument("--serve", default="", help="further options of `recordari serve`")
     asked = parser.parse_args()
-    home = (asked.home or Path(tempfile.mkdtemp(prefix="recordari-turn-"))).resolve()
-    home.mkdir(parents=True, exist_ok=True)
-    home.chmod(0o755)  # an unprivileged user runs the database when we are root
     found: dict[str, Any] = {"users": asked.users, "profile": asked.profile, "turns": []}
-    try:
+    with folder(asked.home, "recordari-turn-") as home:
         with running(home, asked.source, asked.profile, asked.serve.split()) as processes:
             most, originals = 500 if asked.long else 150, min(ORIGINALS, asked.users)
             found["items"] = prepared(processes, home, users=asked.users, originals=originals, least=50, most=most)
@@ -185,9 +180,6 @@ def main() -> None:
                 found["turns"].append(measure_turns(processes, speakers, asked.turns, clients))
         if asked.source == ROOT:
             found["statements"] = asyncio.run(count_statements(home, asked.profile))
-    finally:
-        if asked.home is None:
-            shutil.rmtree(home, ignore_errors=True)
     show(found)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "turn.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
