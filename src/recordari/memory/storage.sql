@@ -1,7 +1,7 @@
 -- name: take_threads
 -- Lock these threads until the commit, in one order for all writers.
-SELECT pg_advisory_xact_lock(lock.key) FROM (
-    SELECT DISTINCT thread_lock(%(tenant_id)s, thread) AS key FROM unnest(%(threads)s::text[]) AS thread ORDER BY 1 OFFSET 0) lock
+SELECT pg_advisory_xact_lock(taken.key) FROM (
+    SELECT DISTINCT thread_lock(%(tenant_id)s, thread) AS key FROM unnest(%(threads)s::text[]) AS thread ORDER BY 1 OFFSET 0) taken
 
 -- name: insert_items
 -- New items in order, each at the next position of its thread, with outbox entries of a topic; existing keys are left alone.
@@ -52,7 +52,7 @@ WITH noted AS (
     INSERT INTO users (tenant_id, user_id)
     SELECT %(tenant_id)s::uuid, %(user_id)s::text
     WHERE %(user_id)s::text IS NOT NULL AND acts_for(%(user_id)s::text)
-        AND NOT EXISTS (SELECT FROM users u WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s::text)
+        AND NOT EXISTS (SELECT 1 FROM users u WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s::text)
         AND NOT is_erased_user(%(user_id)s::text, %(event_time)s::timestamptz)
     ON CONFLICT (tenant_id, user_id) DO NOTHING
 )
@@ -84,9 +84,9 @@ WITH made AS MATERIALIZED (
             AND (last.item_id IS NULL OR last.content_hash = %(previous_hash)s::bytea)))
 ), queued AS (
     INSERT INTO outbox (topic, tenant_id, ref)
-    SELECT CASE WHEN EXISTS (SELECT FROM ready) THEN (SELECT ready.topic FROM ready) ELSE %(topic)s::text END,
+    SELECT CASE WHEN EXISTS (SELECT 1 FROM ready) THEN (SELECT ready.topic FROM ready) ELSE %(topic)s::text END,
         %(tenant_id)s::uuid, made.item_id
-    FROM made WHERE NOT EXISTS (SELECT FROM ready) OR (SELECT ready.topic FROM ready) IS NOT NULL
+    FROM made WHERE NOT EXISTS (SELECT 1 FROM ready) OR (SELECT ready.topic FROM ready) IS NOT NULL
 ), embedded AS (
     INSERT INTO vectors (
         tenant_id, item_id, model_id, live, kind, scope, user_id, agent_id, session_id, event_time, embedding)
@@ -109,7 +109,7 @@ WITH made AS MATERIALIZED (
     SELECT %(tenant_id)s::uuid, e.entity_id, made.item_id, CASE WHEN made.scope IN ('user', 'session') THEN made.user_id END
     FROM made, ready, (SELECT entity_id FROM known UNION ALL SELECT entity_id FROM met) e
 )
-SELECT (SELECT ready.topic FROM ready), EXISTS (SELECT FROM ready) FROM made
+SELECT (SELECT ready.topic FROM ready), EXISTS (SELECT 1 FROM ready) FROM made
 
 -- name: find_keys
 -- The row of each key, who sees it, and the hash of its text.
@@ -158,7 +158,7 @@ WHERE payloads.item_id = excluded.item_id
 -- name: find_payload
 -- A body that the identity may see, with its item.
 SELECT p.payload_key, p.item_id, p.media_type, p.bytes AS size, p.body, p.object_key
-FROM payloads p JOIN items i ON i.tenant_id = p.tenant_id AND i.item_id = p.item_id
+FROM payloads p JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = p.item_id
 WHERE p.tenant_id = %(tenant_id)s AND p.payload_key = %(payload_key)s
     AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
     AND (i.scope = 'tenant' OR (i.scope = 'user' AND i.user_id = %(user_id)s)
@@ -182,7 +182,7 @@ ON CONFLICT (tenant_id, object_key) DO NOTHING
 -- The redacted row of a forgotten item.
 SELECT b.item_id FROM tenants n
 CROSS JOIN jsonb_populate_record(NULL::items, %(item)s) AS g
-JOIN tombstones b ON b.tenant_id = n.tenant_id AND b.hash = ANY(item_hashes(n.salt, g))
+JOIN tombstones b ON b.tenant_id = %(tenant_id)s AND b.hash = ANY(item_hashes(n.salt, g))
 WHERE n.tenant_id = %(tenant_id)s AND b.item_id IS NOT NULL LIMIT 1
 
 -- name: collection
@@ -195,7 +195,7 @@ SELECT count(*) AS items, count(*) FILTER (WHERE NOT r.is_repeated) AS distinct_
 -- Facts are looked up singly: as a join, a plan from before an import was analysed would scan all of it for each.
 FROM items i CROSS JOIN LATERAL (
     SELECT i.kind = 'fact' AND EXISTS (
-        SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id
+        SELECT 1 FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id
             AND s.invalid_at IS NULL AND s.superseded_by IS NULL AND s.deleted_at IS NULL AND s.anonymized_at IS NULL
         WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0) AS is_repeated) r
 WHERE i.tenant_id = %(tenant_id)s AND i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
@@ -203,12 +203,12 @@ WHERE i.tenant_id = %(tenant_id)s AND i.invalid_at IS NULL AND i.superseded_by I
 -- name: document_frequencies
 -- In how many items without repetitions and in how many passages each term occurs; beyond the cap a term counts as common.
 SELECT (SELECT count(*) FROM (
-    SELECT FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query AND (i.kind <> 'fact' OR NOT EXISTS (
-        SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id
+    SELECT 1 FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query AND (i.kind <> 'fact' OR NOT EXISTS (
+        SELECT 1 FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id
             AND s.invalid_at IS NULL AND s.superseded_by IS NULL AND s.deleted_at IS NULL AND s.anonymized_at IS NULL
         WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0)) LIMIT %(cap)s) s)
     + (SELECT count(*) FROM (
-        SELECT FROM passages p WHERE p.tenant_id = %(tenant_id)s AND p.tsv @@ t.query LIMIT %(cap)s) s) AS frequency
+        SELECT 1 FROM passages p WHERE p.tenant_id = %(tenant_id)s AND p.tsv @@ t.query LIMIT %(cap)s) s) AS frequency
 FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS t (query, ordinal) ORDER BY ordinal
 
 -- name: fact_states

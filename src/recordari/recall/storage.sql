@@ -36,7 +36,7 @@ i.live
 -- name: vector_held_then
 -- Fragment: vectors of items that were true at one moment by what was recorded at another.
 EXISTS (
-    SELECT FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id
+    SELECT 1 FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id
         AND x.valid_at <= %(as_of)s AND x.created_at <= %(known_at)s
         AND (x.invalid_at IS NULL OR x.invalid_at > %(as_of)s OR x.retired_at > %(known_at)s)
         AND x.deleted_at IS NULL AND x.anonymized_at IS NULL)
@@ -44,7 +44,7 @@ EXISTS (
 -- name: vector_also_superseded
 -- Fragment: vectors of items that an administrator may see.
 EXISTS (
-    SELECT FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id
+    SELECT 1 FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id
         AND x.deleted_at IS NULL AND x.anonymized_at IS NULL)
 
 -- name: vector_not_archived
@@ -68,7 +68,7 @@ i.source_id = %(source_id)s
 -- name: vector_of_source
 -- Fragment: only vectors of items of a source.
 EXISTS (
-    SELECT FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id AND x.source_id = %(source_id)s)
+    SELECT 1 FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id AND x.source_id = %(source_id)s)
 
 -- name: distances
 -- Fragment: how near vectors are. OFFSET 0 keeps the planner from any index by distance.
@@ -157,13 +157,13 @@ WITH asked AS MATERIALIZED (
 SELECT i.item_id FROM far f
 CROSS JOIN LATERAL (SELECT i.* FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.item_id = f.item_id OFFSET 0) i
 WHERE {live} AND {visible} AND NOT EXISTS (
-    SELECT FROM mentions m WHERE m.tenant_id = %(tenant_id)s AND m.item_id = f.item_id
+    SELECT 1 FROM mentions m WHERE m.tenant_id = %(tenant_id)s AND m.item_id = f.item_id
         AND m.entity_id IN (SELECT entity_id FROM asked))
 ORDER BY i.item_id DESC LIMIT %(depth)s
 
 -- name: seen
 -- How many vectors are visible, counted up to a limit.
-SELECT count(*) AS number FROM (SELECT FROM ({listed}) l LIMIT %(limit)s) s
+SELECT count(*) AS number FROM (SELECT 1 FROM ({listed}) l LIMIT %(limit)s) s
 
 -- name: listed
 -- Fragment: the visible vectors, up to a limit.
@@ -245,7 +245,7 @@ SELECT i.*, i.xmin FROM items i
 SELECT c.version, CASE WHEN c.version IS DISTINCT FROM %(known)s::bigint THEN (
     SELECT COALESCE(string_agg(uuid_send(s.item_id) || xidsend(s.version), ''::bytea), ''::bytea) FROM (
         SELECT i.item_id, i.xmin AS version FROM ({owned}) i WHERE {live} AND {visible} LIMIT %(limit)s) s
-) END, EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = ANY(%(topics)s))
+) END, EXISTS (SELECT 1 FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = ANY(%(topics)s))
 FROM ({changes}) c
 
 -- name: snapshot_columns
@@ -273,7 +273,7 @@ WITH counted AS MATERIALIZED ({changes}), seen AS MATERIALIZED (
     SELECT i.*, uuid_send(i.item_id) || xidsend(i.xmin) AS entry FROM counted c CROSS JOIN LATERAL ({owned}) i
     WHERE c.version IS DISTINCT FROM %(known)s::bigint AND {live} AND {visible} LIMIT %(limit)s
 )
-SELECT c.version, EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = ANY(%(topics)s)) AS waiting,
+SELECT c.version, EXISTS (SELECT 1 FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = ANY(%(topics)s)) AS waiting,
     CASE WHEN COALESCE(r.place, 1) = 1 THEN (SELECT string_agg(s.entry, ''::bytea) FROM seen s) END AS entries,
     CASE WHEN COALESCE(r.place, 1) = 1 THEN (
         SELECT string_agg(uuid_send(e.item_id) || uuid_send(e.source_item_id), ''::bytea)
@@ -335,10 +335,10 @@ CROSS JOIN LATERAL (
 -- name: outdated_among
 -- Pairs of these items: a fact of the first has ended, and the second is the fact that ended it, or what that was taken from.
 SELECT DISTINCT o.source_item_id, n.item_id FROM evidence o
-JOIN items f ON f.tenant_id = o.tenant_id AND f.item_id = o.item_id AND f.kind = 'fact' AND f.superseded_by IS NOT NULL
+JOIN items f ON f.tenant_id = %(tenant_id)s AND f.item_id = o.item_id AND f.kind = 'fact' AND f.superseded_by IS NOT NULL
 CROSS JOIN LATERAL (
     SELECT f.superseded_by AS item_id
-    UNION ALL SELECT s.source_item_id FROM evidence s WHERE s.tenant_id = o.tenant_id AND s.item_id = f.superseded_by) n
+    UNION ALL SELECT s.source_item_id FROM evidence s WHERE s.tenant_id = %(tenant_id)s AND s.item_id = f.superseded_by) n
 WHERE o.tenant_id = %(tenant_id)s AND o.source_item_id = ANY(%(item_ids)s) AND n.item_id = ANY(%(item_ids)s)
     AND n.item_id <> o.source_item_id
 
