@@ -7,6 +7,7 @@
 ## SESSIONS=10000     live sessions of `make soak`, each with a turn a minute
 ## KILLS=200 SEED=1   how often `make faults` kills, and the seed that draws what and when
 ## BASE=…             the image that `make image` builds on (python:3.12-slim-bookworm unless set)
+## OLD=…              folder of an older PostgreSQL's programs, for `make test-upgrade`
 ## TAG=v…            the tag that `make release-check` looks at
 ## REQUESTS=100000    how many requests `make isolation` sends, drawn by SEED
 
@@ -77,6 +78,10 @@ $(FRAMEWORKS:%=test-%): test-%: $(APART)/%/.installed
 test-pooler: $(VENV)/.installed-dev ## Run the acceptance tests through pgbouncer in transaction mode
 	@tests/setup-system
 	@RECORDARI_TEST_POOLER=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope tests/acceptance $(ARGS)
+
+.PHONY: test-upgrade
+test-upgrade: $(VENV)/.installed-dev ## Upgrade a database of an older PostgreSQL (OLD=the folder of its programs)
+	@RECORDARI_TEST_OLD_POSTGRES="$(OLD)" $(BIN)/python -m pytest tests/operations/test_upgrade.py $(ARGS)
 
 .PHONY: test-hosts
 test-hosts: $(VENV)/.installed-dev ## Run the real coding agents from npm against an imitation of their models
