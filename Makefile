@@ -180,6 +180,11 @@ docs: $(VENV)/.installed-site ## Build the documentation into site/, with the re
 	@$(BIN)/zensical build --strict
 	@echo "site/index.html"
 
+.PHONY: docs-version
+docs-version: $(VENV)/.installed-site ## Build the documentation of this version into sites/, beside that of others
+	@$(BIN)/python -m tools.reference
+	@$(BIN)/python -m tools.versions $(BIN)/zensical
+
 .PHONY: routes
 routes: $(VENV)/.installed-dev ## Write what the client and the dashboard know of the REST routes
 	@$(BIN)/python -m tools.routes
@@ -245,7 +250,7 @@ pins: ## Pin afresh what the development install pulls (requirements/dev.txt)
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build products; never data
-	@rm -rf $(VENV) $(APART) $(RELEASE) $(HOSTS) web/node_modules clients/typescript/node_modules clients/typescript/dist $(dir $(PAGE)) build dist dist-models site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	@rm -rf $(VENV) $(APART) $(RELEASE) $(HOSTS) web/node_modules clients/typescript/node_modules clients/typescript/dist $(dir $(PAGE)) build dist dist-models site sites docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 	    .schemathesis
 	@find src tests bench tools examples -type d -name __pycache__ -prune -exec rm -rf {} +
 
