@@ -116,6 +116,10 @@ bench: $(VENV)/.installed-dev ## Measure start-up, memory, and how soon a write 
 bench-recall: $(VENV)/.installed-dev ## Measure the quality of recall on public data sets, arm by arm (DATA=folder)
 	@$(BIN)/python bench/recall.py --ablation $(if $(DATA),--data $(DATA)) $(ARGS)
 
+.PHONY: results
+results: $(VENV)/.installed-dev ## Measure the public benchmarks with `recordari eval` and write docs/results.md (DATA=folder)
+	@$(BIN)/python -m tools.results $(DATA) $(ARGS)
+
 .PHONY: bench-truth
 bench-truth: $(VENV)/.installed-dev ## Measure what is learnt without a language model, on hand-written cases (DATA=folder)
 	@$(BIN)/python bench/truth.py $(if $(DATA),--data $(DATA)) $(ARGS)
