@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -61,8 +62,10 @@ async def test_without_redis_a_server_counts_by_itself_and_shares_again_later(re
 
 
 async def test_a_key_has_one_rate_on_two_servers(resources: Resources, redis: RedisServer) -> None:
-    shared = {"rate_limit": "12/hour", "redis_url": SecretStr(redis.url)}
-    async with open_door(resources, **shared) as one, open_door(resources, **shared) as other:
+    def server() -> AbstractAsyncContextManager[Door]:
+        return open_door(resources, rate_limit="12/hour", redis_url=SecretStr(redis.url))
+
+    async with server() as one, server() as other:
 
         async def status(door: Door) -> int:
             return (await door.request("GET", "/v1/whoami", key=one.keys["agent"])).status_code

@@ -226,8 +226,9 @@ BILLION = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a
         "other archive",
         "entities",
         "zip bomb",
-        "no workbook",
-        "no old workbook",
+        "no book",
+        "wide book",
+        "no old book",
     ],
 )
 async def test_a_hostile_or_broken_file_is_refused_with_a_reason(data: bytes, media_type: str, reason: str) -> None:
