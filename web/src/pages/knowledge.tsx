@@ -49,7 +49,7 @@ function Documents({ sources }: { sources: Source[] }) {
       {question ? <Found question={question} source={source} /> : (
         <>
           {pages.error && <ErrorBox error={pages.error} retry={pages.reload} />}
-          {!pages.loading && pages.rows.length === 0 && !pages.error && <Empty title="No document yet." command="recordari document add handbook.pdf">Add a text, Markdown, HTML, PDF, docx, xlsx or pptx. Answers cite it by document, heading and page.</Empty>}
+          {!pages.loading && pages.rows.length === 0 && !pages.error && <Empty title="No document yet." command="recordari document add handbook.pdf">Add a text, Markdown, HTML, PDF, docx, pptx or sheet, or an image with a caption. Answers cite it by document, heading and page.</Empty>}
           {pages.rows.length > 0 && (
             <DataTable<Document>
               label="Documents"
