@@ -23,6 +23,7 @@ OWN = {
     ".cursor/mcp.json": '{"mcpServers": {}}\n',
     ".gemini/settings.json": '// mine\n{\n\t"theme": "GitHub", // light\n}\n',
     ".config/opencode/opencode.jsonc": '{\n  "$schema": "https://opencode.ai/config.json", // schema\n}\n',
+    ".openclaw/openclaw.json": "{\n  agents: {}, // mine\n  plugins: { allow: ['other'], slots: { memory: 'old' } }\n}\n",
 }
 PROGRAMS = [host for host in HostName if host is not HostName.MCP]
 
@@ -55,7 +56,7 @@ async def test_every_host_gets_its_settings_back_to_the_byte(bench: Workbench) -
     before = files_in(bench.home), files_in(bench.project)
     folders = folders_in(bench.home) | folders_in(bench.project)
     for host in PROGRAMS:
-        for place in Place:
+        for place in Place if HOSTS[host].has_projects else [Place.USER]:
             made = await bench.install(host=host, place=place)
             written = files_in(bench.home), files_in(bench.project)
             assert written != before
@@ -86,6 +87,24 @@ async def test_what_the_host_wrote_meanwhile_stays(bench: Workbench) -> None:
     await bench.uninstall(made)
     assert json.loads(claude.read_text()) == {"numStartups": 4}
     assert json.loads(settings.read_text()) == {"hooks": {"Stop": [{"hooks": [own]}]}, "model": "opus"}
+
+
+async def test_a_slot_that_was_another_plugins_is_given_back(bench: Workbench) -> None:
+    file = bench.home / ".openclaw/openclaw.json"
+    file.parent.mkdir()
+    file.write_text('{"plugins": {"allow": ["old"], "slots": {"memory": "old"}}}')
+    made = await bench.install(host=HostName.OPENCLAW)
+    plugins = json.loads(file.read_text())["plugins"]
+    assert plugins["slots"] == {"memory": "recordari"} and plugins["allow"] == ["old", "recordari"]
+    file.write_text(jsonc.set_member(file.read_text(), ("gateway",), "port", 1))
+    await bench.uninstall(made)
+    assert json.loads(file.read_text()) == {
+        "plugins": {"allow": ["old"], "slots": {"memory": "old"}},
+        "gateway": {"port": 1},
+    }
+    assert not (bench.home / ".openclaw/extensions").exists()
+    with pytest.raises(InvalidInput, match="no settings for a project"):
+        await bench.install(host=HostName.OPENCLAW, place=Place.PROJECT)
 
 
 async def test_settings_that_cannot_be_read_stop_everything_before_anything_is_written(bench: Workbench) -> None:

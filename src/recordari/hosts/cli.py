@@ -91,7 +91,7 @@ def uninstall(
 def status() -> Answer:
     """Say where Recordari is installed, whether its server answers, and what the hooks did last."""
     found = verbs.status(read_settings())
-    columns = ("host", "place", "user", "calls", "failed", "median_ms", "last")
+    columns = ("host", "place", "user", "calls", "away", "failed", "median_ms", "last")
     changed = [f"changed since: {name}" for host in found.hosts for name in host.changed_since]
     return Answer(
         found,

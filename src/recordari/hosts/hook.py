@@ -21,13 +21,13 @@ KEPT_FOR_LATER, SENT_AT_ONCE = 500, 50  # requests that wait at most, and that o
 STARTING_SECONDS = 30.0  # in which nobody else starts a server
 LONGEST_TEXT = 12_000  # characters of an answer or a tool's result
 LONGEST_LOG, OLDEST_STATE = 256 * 1024, 30 * 86_400.0  # bytes, seconds
+AWAY = "the server is away"
 SHORTEST_ECHO = 20  # letters; shorter sentences are nobody's
 
 _BLOCK = re.compile(r"\[begin memory (\w+)[^\]\n]*\].*?(?:\[end memory \1\]|\Z)", re.DOTALL)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _NOT_A_LETTER = re.compile(r"[\W_]+")
 _FILE_TOOLS = frozenset("Edit MultiEdit Write NotebookEdit apply_patch write_file replace edit write patch".split())
-
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 
 
@@ -294,7 +294,7 @@ class Hook:
             _unlink(file)
 
     def _away(self, error: Away) -> None:
-        self.outcome = f"the server is away ({error})"
+        self.outcome = f"{AWAY} ({error})"
         start_server(self.settings)
 
 

@@ -31,7 +31,8 @@ from recordari.tenants import tenants
 
 BUDGET = 1_500  # tokens of the context at the start of a session
 SECONDS = 1.0  # that a hook takes at most, whatever happens
-PLUGIN = Path(hook.__file__).with_name("opencode.js")
+PLUGIN = Path(hook.__file__).with_name("plugin.js")
+"""What the plugins of all hosts begin with."""
 READ_OF_LOG = 200  # lines
 
 
@@ -78,6 +79,8 @@ class HostStatus:
     changed_since: tuple[str, ...]
     """Files that somebody changed after the installation; ours may be gone from them."""
     calls: int
+    away: int
+    """Calls that found no server, such as those that started it: what they had to keep was sent later."""
     failed: int
     median_ms: float | None
     last: str | None
@@ -204,8 +207,17 @@ def programs_of(settings: Settings, request: Request, file: Path) -> Programs:
         hook=command,
         mcp=mcp,
         environment=environment_of(settings),
-        plugin=PLUGIN.read_text("utf-8").replace("__COMMAND__", json.dumps(command)),
+        plugin=_plugin(request.host, command),
     )
+
+
+def _plugin(host: HostName, command: Sequence[str]) -> str:
+    """The plugin of a host that has one, with the command that it calls."""
+    file = HOSTS[host].plugin
+    if file is None:
+        return ""
+    head = PLUGIN.read_text("utf-8").replace("__COMMAND__", json.dumps(command))
+    return f"{head}\n{PLUGIN.with_name(file).read_text('utf-8')}"
 
 
 def environment_of(settings: Settings) -> dict[str, str]:
@@ -297,7 +309,11 @@ def _host_status(installation: HostInstallation, lines: Sequence[Mapping[str, An
         files=tuple(file.file for file in installation.files),
         changed_since=tuple(file.file for file in installation.files if not _is_as_written(file)),
         calls=len(lines),
-        failed=sum(line["outcome"] not in {"ok", "paused", "ignored"} for line in lines),
+        away=sum(line["outcome"].startswith(hook.AWAY) for line in lines),
+        failed=sum(
+            line["outcome"] not in {"ok", "paused", "ignored"} and not line["outcome"].startswith(hook.AWAY)
+            for line in lines
+        ),
         median_ms=round(statistics.median(times), 1) if times else None,
         last=None
         if last is None
