@@ -7,6 +7,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from tests.hosts.serving import Workbench, workbench
 
 from recordari.errors import InvalidInput, NotFound
@@ -131,3 +133,27 @@ async def test_any_mcp_host_has_its_file_merged(bench: Workbench) -> None:
     assert "rcd_" not in file.read_text(), "no key in a file of the host"
     await bench.uninstall(made)
     assert file.read_text() == '{"mcpServers": {"other": {"command": "x"}}}'
+
+
+async def test_the_mcp_server_of_a_host_takes_nothing_from_the_project_that_it_is_started_in(bench: Workbench) -> None:
+    settings = bench.resources.settings
+    made = await bench.install(host=HostName.CURSOR)
+    entry = json.loads((bench.home / ".cursor/mcp.json").read_text())["mcpServers"]["recordari"]
+    assert "env" not in entry and settings.database_url is not None
+    address = settings.database_url.get_secret_value()
+    assert address not in "".join(file.read_text() for file in bench.home.rglob("*") if file.is_file())
+    (private,) = install.folder_of(settings).glob("cursor.json")
+    assert private.stat().st_mode & 0o077 == 0
+
+    (bench.project / ".env").write_text("RECORDARI_DATABASE_URL=postgresql://nobody@127.0.0.1:9/stolen\n")
+    (bench.project / "json.py").write_text("raise SystemExit('this is the project, not Python')\n")
+    server = StdioServerParameters(
+        command=entry["command"], args=[*entry["args"], "--tenant", "test"], env={}, cwd=bench.project
+    )
+    async with stdio_client(server) as streams, ClientSession(*streams) as session:
+        await session.initialize()
+        answer = await session.call_tool("remember_fact", {"content": "The quay of Horta is painted white."})
+        assert not answer.is_error, answer
+    found = await bench.memory.recall("What colour is the quay of Horta?")
+    assert "painted white" in found.items[0].content
+    await bench.uninstall(made)
