@@ -89,7 +89,8 @@ test-hosts: $(VENV)/.installed-dev ## Run the real coding agents from npm agains
 test-typescript: $(VENV)/.installed-dev ## Test the TypeScript client and its adapters against a real server
 	@$(call with_node,22,13); \
 	(cd clients/typescript && npm ci --silent --no-progress && npm run --silent build) && \
-	RECORDARI_TEST_TYPESCRIPT=1 $(BIN)/python -m pytest -s tests/clients/test_typescript.py $(ARGS)
+	mkdir -p $(HOSTS) && npm install --prefix $(HOSTS) --no-audit --no-fund --silent deno bun && \
+	PATH="$$PATH:$(CURDIR)/$(HOSTS)/node_modules/.bin" RECORDARI_TEST_TYPESCRIPT=1 $(BIN)/python -m pytest -s tests/clients/test_typescript.py $(ARGS)
 
 .PHONY: check
 check: $(VENV)/.installed-dev ## Lint, check formatting, types and the direction of imports
