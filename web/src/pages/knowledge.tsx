@@ -1,6 +1,6 @@
 // Knowledge: documents with a search, the sources they come from, and connected databases with a query box and its audit.
 import { useRef, useState } from "preact/hooks";
-import { call } from "../api/client";
+import { addDocument, call } from "../api/client";
 import type { ConnectedDatabase, DataAnswer, Document, Source } from "../api/schema";
 import { isAdmin } from "../frame/session";
 import { Confirm } from "../kit/dialog";
@@ -75,7 +75,7 @@ function Documents({ sources }: { sources: Source[] }) {
 function Upload({ source, done }: { source: string; done: () => void }) {
   const box = useRef<HTMLInputElement>(null);
   const { run, error, busy } = useAction();
-  const send = (file: File) => run(() => call("add_document", { query: { name: file.name, source: source || undefined }, file, as: {} }).then(done));
+  const send = (file: File) => run(() => addDocument(file, source || undefined).then(done));
   return (
     <div class="field">
       <input ref={box} type="file" hidden aria-label="A document to add" onChange={(event) => { const file = event.currentTarget.files?.[0]; if (file) void send(file); event.currentTarget.value = ""; }} />
