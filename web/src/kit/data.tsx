@@ -1,5 +1,6 @@
 // Values that programs wrote, shown as names and values; and text of lines, shown as headings and lists. Both stay text.
 import type { ComponentChildren } from "preact";
+import { Coded } from "./coded";
 import { words } from "./format";
 import "./data.css";
 
@@ -44,7 +45,7 @@ export function Lines({ text, untitled }: { text: string; untitled?: boolean }) 
   const blocks: ComponentChildren[] = [];
   let points: string[] = [];
   const flush = () => {
-    if (points.length > 0) blocks.push(<ul key={blocks.length}>{points.map((point, index) => <li key={index} dir="auto">{point}</li>)}</ul>);
+    if (points.length > 0) blocks.push(<ul key={blocks.length}>{points.map((point, index) => <li key={index} dir="auto"><Coded text={point} /></li>)}</ul>);
     points = [];
   };
   for (const line of text.slice(0, LONGEST).split("\n")) {
@@ -54,7 +55,7 @@ export function Lines({ text, untitled }: { text: string; untitled?: boolean }) 
       flush();
       if (mark === "#" && untitled) continue;
       if (mark) blocks.push(<h3 key={blocks.length} dir="auto">{rest}</h3>);
-      else if (line.trim()) blocks.push(<p key={blocks.length} dir="auto">{line}</p>);
+      else if (line.trim()) blocks.push(<p key={blocks.length} dir="auto"><Coded text={line} /></p>);
     }
   }
   flush();

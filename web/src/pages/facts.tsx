@@ -48,7 +48,7 @@ function AllFacts() {
         <Known id="known-categories" of={pages.rows.map((item) => item.category)} />
         <Choice label="State" value={state ?? ""} any={subject ? "any state" : "live"} options={["superseded", ["invalid", "ended"], ["any", "any state"]]} onChange={set("state")} />
       </div>
-      {subject && <SubjectLine facts={pages.rows} />}
+      {subject ? <SubjectLine facts={pages.rows} /> : <Subjects facts={pages.rows} />}
       <List pages={pages} height={56} label="Facts" keyOf={(item) => item.item_id} row={(item) => <ItemRow bare item={shownItem(item)} aside={<>{item.category && <span>{words(item.category)}</span>}{item.subject && item.subject !== "user" && <span>about {item.subject}</span>}<span class="wide-only">{item.trust === "user" ? "said by the user" : `trust ${item.trust}`}</span></>} />} open={(item) => go(address(itemPath(item.item_id)))} empty={<Empty title="No facts yet." command={'recordari remember "Ana lives in Porto" --user ana --fact'}>Facts are taken from messages, or remembered by agents.</Empty>} />
     </>
   );
@@ -57,6 +57,19 @@ function AllFacts() {
 /** Words to choose from while you type. */
 function Known({ id, of }: { id: string; of: (string | null)[] }) {
   return <datalist id={id}>{[...new Set(of)].map((value) => value && <option key={value} value={value} />)}</datalist>;
+}
+
+const MOST_SUBJECTS = 12;
+
+/** Those that the facts are about, each with a link to its time line. */
+function Subjects({ facts }: { facts: Item[] }) {
+  const subjects = new Map<string, { subject: string; as_user?: string }>();
+  for (const { subject, user_id } of facts) {
+    if (subject === "user" && user_id) subjects.set(user_id, { subject, as_user: user_id });
+    else if (subject && subject !== "user") subjects.set(subject, { subject });
+  }
+  if (subjects.size === 0) return null;
+  return <p class="subjects"><span class="muted">Time line of</span>{[...subjects].slice(0, MOST_SUBJECTS).map(([name, settings]) => <Link key={name} to={PATH} settings={settings}><span dir="auto">{name}</span></Link>)}</p>;
 }
 
 /** When each fact about a subject was true. */

@@ -110,7 +110,7 @@ function Figures({ stats, activity }: { stats: Stats; activity: Activity | undef
       <Figure label="recall p50 / p95" value={recall ? `${Math.round(recall.p50_ms)} / ${milliseconds(recall.p95_ms)}` : "–"} note={recall ? `${recall.per_minute.toFixed(1)} a minute, last hour` : "no recall in the last hour"} />
       <Figure label="open sessions" value={count(stats.others.open_sessions)} note={`${count(stats.others.closed_sessions)} closed, ${several(stats.others.runs, "run")}`} />
       <Figure label="recall by meaning" value={!stats.embedding_model ? "off" : stats.pending_embeddings ? "degraded" : "complete"} note={!stats.embedding_model ? "by words alone" : stats.pending_embeddings ? `${count(stats.pending_embeddings)} to embed` : stats.embedding_model.split("@")[0]} tone={stats.pending_embeddings > 1000 ? "warn" : undefined} />
-      <Figure label="pinned / held" value={`${count(stats.pinned)} / ${count(stats.others.holds)}`} note="never fade, never go" />
+      <Figure label="pinned / held" value={`${count(stats.pinned)} / ${count(stats.others.holds)}`} note="kept from fading" />
       <Figure label="dead letters" value={count(stats.dead_letters)} note={stats.dead_letters ? <Link to="/ui/operate">replay them</Link> : "none"} tone={stats.dead_letters ? "bad" : undefined} />
       <Figure label="quota used" value={fullest ? share(used) : "no limit"} note={fullest ? QUOTAS[fullest] ?? words(fullest) : `${count(stats.quota.usage.writes)} writes today`} tone={used > 0.8 ? "warn" : undefined} />
     </div>
@@ -164,12 +164,12 @@ function ChangeRow({ change }: { change: Change }) {
 }
 
 function told(numbers: Record<string, number>): string {
-  return Object.entries(numbers).filter(([, number]) => number > 0).map(([name, number]) => `${words(name)} ${count(number)}`).join(", ");
+  return Object.entries(numbers).filter(([, number]) => number > 0).map(([name, number]) => `${count(number)} ${words(name)}`).join(", ");
 }
 
 function Work({ jobs }: { jobs: JobCounts }) {
   const [waiting, parked, ran] = [told(jobs.outbox_pending), told(jobs.outbox_parked), told(jobs.jobs)];
-  return <p>{waiting ? `Waiting: ${waiting}.` : "Nothing waits."}{parked && ` Failed for good: ${parked}.`} {ran ? `Scheduled jobs: ${ran}.` : "No scheduled job has run yet."}</p>;
+  return <p>{waiting ? `Waiting: ${waiting}.` : "Nothing waits."}{parked && ` Failed for good: ${parked}.`} {ran ? `Jobs: ${ran}.` : "No scheduled job has run yet."}</p>;
 }
 
 /** The change feed; `changed` is called now and then while changes come. */

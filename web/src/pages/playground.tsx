@@ -6,7 +6,7 @@ import type { AskedScope, Context, Kind, RecallAnswer, RecalledItem } from "../a
 import { isAdmin } from "../frame/session";
 import { Stacked } from "../kit/charts";
 import { count, foundBy, milliseconds, several, words } from "../kit/format";
-import { itemPath, itemSettings, Marked } from "../kit/item";
+import { inOneLine, itemPath, itemSettings, Marked } from "../kit/item";
 import { useLoad } from "../kit/load";
 import { changeSettings, Link, usePlace } from "../kit/router";
 import { Badge, Button, Check, Choice, Empty, Filters, KindLabel, KINDS, kindName, Page, Section, Show, TextField, Time, Unfold } from "../kit/ui";
@@ -179,7 +179,7 @@ function AnswerCard({ item, rank, question, traced, most, was }: { item: Recalle
     <article class="answer" data-id={item.id}>
       <div class="answer-top">
         <span class="rank">{rank}</span>
-        <Link to={itemPath(item.id)} settings={itemSettings(item, question)}><span dir="auto"><Marked text={item.content.slice(0, 600)} question={question} /></span></Link>
+        <Link to={itemPath(item.id)} settings={itemSettings(item, question)}><span dir="auto"><Marked text={inOneLine(item.content, 600)} question={question} /></span></Link>
         {was !== undefined && (was === 0 ? <Badge tone="accent">new</Badge> : was !== rank && <Badge tone={was > rank ? "good" : "bad"}>{was > rank ? `▲ from ${was}` : `▼ from ${was}`}</Badge>)}
         <span class="score" title="Compare scores only within one answer">{item.score.toFixed(2)}</span>
       </div>
@@ -231,7 +231,7 @@ function LeftOut({ trace }: { trace: Trace }) {
 
 function CutItem({ id, score, why }: { id: string; score?: number; why?: string }) {
   const loaded = useLoad(["item", id], (signal) => call("get_item", { path: { item_id: id }, signal }));
-  return <Link to={itemPath(id)} class="item-row"><span class="item-text" dir="auto">{loaded.data?.content.slice(0, 200) ?? (loaded.error ? "no longer there" : "…")}</span><span class="item-meta">{loaded.data && <KindLabel kind={loaded.data.kind} />}{score !== undefined && <span>score {score.toFixed(2)}</span>}{why && <span>{why}</span>}</span></Link>;
+  return <Link to={itemPath(id)} class="item-row"><span class="item-text" dir="auto">{loaded.data ? inOneLine(loaded.data.content, 200) : (loaded.error ? "no longer there" : "…")}</span><span class="item-meta">{loaded.data && <KindLabel kind={loaded.data.kind} />}{score !== undefined && <span>score {score.toFixed(2)}</span>}{why && <span>{why}</span>}</span></Link>;
 }
 
 /** Lines between the places of the same memory on both sides. */
@@ -294,7 +294,7 @@ function Assembled({ context, question }: { context: Context; question: string }
   return (
     <>
       <p><strong>{count(context.tokens)}</strong> of {count(context.budget)} tokens, {count(context.left)} free; profile {context.profile}{context.degraded ? "; degraded" : ""}.</p>
-      <Stacked label="Tokens" whole={context.budget} parts={shown.map((section, index) => ({ name: words(section.name), value: tokens(section.name, section.items), tone: `hue-${index % 8}` }))} />
+      <Stacked label="Tokens" whole={context.budget} left={context.left} parts={shown.map((section, index) => ({ name: words(section.name), value: tokens(section.name, section.items), tone: `hue-${index % 8}` }))} />
       <div class="actions"><Check label="the prompt as the agent gets it" checked={raw} onChange={setRaw} /></div>
       {raw ? <pre>{context.text}</pre> : (
         <div class="prompt">

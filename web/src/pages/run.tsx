@@ -95,8 +95,8 @@ function CallStep({ step, slowest, began }: { step: ToolCall; slowest: number; b
       <div class="step-head">
         <strong>{step.name}</strong>
         {step.error && <Badge tone="bad">failed</Badge>}
-        {step.latency_ms !== null && <span class="muted">{milliseconds(step.latency_ms)}</span>}
-        {after !== undefined && <span class="muted" title={exactly(step.started_at ?? began)}>{milliseconds(Math.max(0, after))} after the start</span>}
+        {step.latency_ms !== null && <span class="muted">took {milliseconds(step.latency_ms)}</span>}
+        {after !== undefined && <span class="muted" title={exactly(step.started_at ?? began)}>{after < 1 ? "at the start" : `${milliseconds(after)} after the start`}</span>}
       </div>
       {step.latency_ms !== null && <span class="bar-track"><span class="bar-fill" style={{ width: `${(step.latency_ms / slowest) * 100}%` }} /></span>}
       <div><span class="muted small">called with</span><Box value={step.arguments} /></div>

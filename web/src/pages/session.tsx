@@ -77,8 +77,8 @@ function Conversation({ session }: { session: Session }) {
             <div class="item-meta">
               <span>{message.speaker && message.speaker !== message.role ? message.speaker : message.role === "user" ? (session.user_id ?? "user") : message.role === "assistant" ? (session.agent_id ?? "assistant") : message.role}</span>
               <Time at={message.event_time} />
-              <span>{several(message.tokens, "token")}</span>
-              <Link to={itemPath(message.item_id)} settings={itemSettings({ scope: "session", session_id: session.session_id })}>what is known of it</Link>
+              <span class="wide-only">{several(message.tokens, "token")}</span>
+              <Link to={itemPath(message.item_id)} settings={itemSettings({ scope: "session", session_id: session.session_id })}>its memory</Link>
             </div>
           </div>
         </div>
