@@ -1035,6 +1035,7 @@ export interface RecalledItem {
   event_time: string;
   score: number;
   scope: Scope;
+  tier: Tier;
   speaker: string | null;
   trust: Trust;
   session_id: string | null;

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.identity import Identity, Scope
-from recordari.core.items import Item, Kind, Trust
+from recordari.core.items import Item, Kind, Tier, Trust
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.recall import passage_storage
@@ -87,6 +87,7 @@ def recalled_item(ranked: Ranked, result: SearchResult, merged: Folded, passage:
         event_time=item.event_time,
         score=round(ranked.score, 4),  # further digits are noise of the linear algebra library
         scope=Scope(item.scope),
+        tier=Tier(item.tier),
         speaker=item.speaker,
         trust=Trust(item.trust),
         session_id=item.session_id,
