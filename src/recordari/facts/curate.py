@@ -135,7 +135,9 @@ async def edit_item(
         await free_reference(tx, [(new.source_ref, now)], known)
         (remembered,), _ = await save_ready(tx, ready)
         rows = await memory_storage.lock_items(tx, sorted({item_id, remembered.id}))
-        if not rows[item_id].holds or not rows[remembered.id].holds:
+        if remembered.id not in rows or rows[remembered.id].is_forgotten:
+            raise Conflict("this text was forgotten; remember it as a new fact if it is true again", field="content")
+        if item_id not in rows or not rows[item_id].holds or not rows[remembered.id].holds:
             raise Conflict("another change came first; read the item and try again")
         if rows[item_id].is_pinned:
             await storage.set_pinned(tx, remembered.id, now)
@@ -154,7 +156,7 @@ async def invalidate_item(
     """Mark an item as no longer true. It leaves recall and stays on record."""
     await _get_changeable(resources, identity, item_id)
     async with resources.database.transaction(identity) as tx:
-        row = (await memory_storage.lock_items(tx, [item_id]))[item_id]
+        row = await _locked(tx, item_id)
         if row.invalid_at is not None:
             return
         await memory_storage.end_item(tx, item_id, resources.clock())
@@ -165,7 +167,7 @@ async def restore_item(resources: Resources, identity: Identity, item_id: UUID, 
     """Make an invalidated or superseded item current again, unless a newer one contradicts it."""
     item = await _get_changeable(resources, identity, item_id)
     async with resources.database.transaction(identity) as tx:
-        row = (await memory_storage.lock_items(tx, [item_id]))[item_id]
+        row = await _locked(tx, item_id)
         if row.invalid_at is None and row.superseded_by is None:
             return
         newer_id = await _contradicting(tx, item, row.superseded_by)
@@ -229,6 +231,13 @@ async def _get_changeable(resources: Resources, identity: Identity, item_id: UUI
     if item.scope is Scope.TENANT:
         require_admin(identity)
     return item
+
+
+async def _locked(tx: Transaction, item_id: UUID) -> memory_storage.Locked:
+    row = (await memory_storage.lock_items(tx, [item_id])).get(item_id)
+    if row is None:  # removed since it was read
+        raise NotFound("there is no such item")
+    return row
 
 
 def _edited(old: Item, content: str, identity: Identity) -> NewItem:
