@@ -66,6 +66,7 @@ _PHONE_WORDS = re.compile(
     r"|portable|tel[ée]fono|móvil|celular|cellulare|телефон|тел[.:]|电话|電話|手机|手機|携帯|전화|फोन|هاتف|טלפון"
     r"|\b(?:desk|office|home|work):|answering at|(?:my|his|her|their|contact|call|reach|ring|text)\s(?:\w{1,10}\s){0,2}number"
     r"|\btlf\b|\b(?:meine|mi|mon|il mio|o meu|mijn|mój|mitt|mit)\s(?:\w{1,10}\s)?(?:nummer|n[úu]m[eé]ro|numer)\b"
+    r"|\b(?:zavolej|zadzwo|llám|llama|chiama|appele|ligar|ligue|ring mig|позвон)"
     r"|\b(?:call|ring|reach|text|phone)(?: (?:me|us|him|her|them))?(?: (?:at|on|under))?:? ?$"
 )
 _NOT_A_PHONE = re.compile(

@@ -73,6 +73,9 @@ _ONE_TIME = re.compile(
     # "Your … code" in a message, whoever sends it; codes of places, errors and offers are no secrets.
     r"|\byour (?!(?:zip|post(?:al)?|area|country|error|status|exit|promo|discount|coupon|voucher|product|dress|gift|source)\b)"
     r"(?:[\w-]{2,20} ){1,2}code(?: is)?\s{0,2}[:=]?\s{0,2}(?P<sent>\d{3}[ -]\d{3}|\d{4,8})(?![\d-])"
+    r"|\byour code(?: is|:)\s{1,2}(?P<bare>\d{6})(?![\d-]|,\d| (?:lines|bytes|characters|tokens))"
+    r"|(?<![\w.-])(?P<entered>\d{3}[ -]\d{3}|\d{4,8}) as (?:the |your |my )?"
+    r"(?:verification|confirmation|security|login|sms|2fa|mfa) code\b"
     r"|(?<![\w.-])(?:[a-z]-)?(?P<first>\d{4,8}) is your (?:[\w-]{2,20} ){0,3}(?:code|otp|pin)\b"
 )
 # Forms of files: `.pgpass`, the thin driver of Oracle, PHP's constants, "login ana / …".
@@ -83,18 +86,29 @@ _IN_FILES = re.compile(
     r"[\"'](?P<constant>[^\"'\n]{6,128})[\"']"
     r"|\b(?:echo|printf)\s{1,2}[\"']?(?P<piped>[^\s\"'|]{6,128})[\"']?\s{0,2}\|\s{0,2}sudo\b"
     r"|<[\w:.-]{0,40}(?i:passw(?:or)?d|secret|token|api_?key)[\w.-]{0,20}>\s{0,2}(?P<element>[^\s<>]{6,128})\s{0,2}</"
+    r"|(?i:credentials|creds|basic auth)\b:?(?: (?:is|are))?\s{1,2}[\w.@-]{1,64}:(?P<pair>[^\s/]{6,64})"
+    r"|(?:AKIA|ASIA)[A-Z0-9]{16}\W{1,5}(?:[\w ]{1,30}\W{1,3})?(?P<aws>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
+    r"|(?P<named_after>[^\s\"'`]{8,64})[\"'`]? as (?i:the|my|your|our|his|her)(?: new)? "
+    r"(?i:passw(?:or)?d|passphrase|passcode)\b"
     r"|(?i:log[- ]?[io]n|credentials|creds|basic auth|account|zugang(?:sdaten)?)\b:?(?: (?:is|are|ist|with|as))?"
     r"(?: user(?:name)?:?)?"
     r"\s{1,2}[\w.@-]{1,64}\s?/\s?"
     r"(?P<after_user>[^\s/]{6,64})"
 )
+_FILE_WORDS = (
+    "auth", "login", "log-in", "log in", "logon", "cred", "sudo", "account", "zugang", "passw", "passphr", "passc", "secret",
+    "token", "key", "akia", "asia",
+)  # fmt: skip
 _ENCODED_PAIR = re.compile(r"[\"']auth[\"']\s{0,2}:\s{0,2}[\"'](?P<value>[A-Za-z0-9+/]{12,400}={0,2})[\"']")
 _PIN = re.compile(
-    r"(?:\bpin\b(?: code| number)?(?: (?:for|of|to|on)(?: [\w'.-]{1,30}){1,4}?)?(?: is|:|=)\s{0,2}(?P<value>\d{4}|\d{6})"
+    r"(?:\bpin\b(?: code| number)?(?: (?:for|of|to|on)(?: [\w'.-]{1,30}){1,4}?)?"
+    r"(?: is|:|=| es| ist| est| è| é)\s{0,2}(?P<value>\d{4}|\d{6})"
     r"|\b(?:door|gate|alarm|safe|garage|locker|entry|access|building|entrance) code(?: is|:|=)\s{0,2}"
     r"(?P<entry>\d{4}|\d{6})"
-    r"|\bcode (?:for|of|to) (?:the|my|our|his|her|their) (?:door|gate|alarm|safe|garage|locker|building|entrance|flat|house)"
-    r"(?: is|:)\s{0,2}(?P<opener>\d{4}|\d{6})"
+    r"|\b(?:code|código|codice) (?:for|of|to|für|zu|de|para|pour|per|della?) "
+    r"(?:(?:the|my|our|his|her|their|die|den|das|unsere?|la|el|le|il|mi|mon) )?(?:door|gate|alarm|safe|garage|locker|building"
+    r"|entrance|flat|house|tür|haustür|tor|tresor|puerta|porte|porta)"
+    r"(?: is|:| ist| es| est| è| é)\s{0,2}(?P<opener>\d{4}|\d{6})"
     r"|\bpuk\b(?: code| number)?(?: is|:|=)?\s{1,2}(?P<puk>\d{8}))(?![\d-])"
 )
 _SEED_PHRASE = re.compile(
@@ -126,8 +140,10 @@ _PLAIN_SUFFIX = re.compile(
 )
 _SEPARATOR = re.compile(
     r"[\"'`*]{0,3}(?:\s(?:for|to|of|on|at|in|from|with|do|da|d[eiou]|del|della|der|des|dem|van|von|vom|zum|für|pour|para|per|dla"
-    r"|till?)(?:\s[\w'.-]{1,30}){1,4}?)?(?:\s?[{(]\s?(?:value|default|content))?\s{0,4}"
-    r"(?P<sign>:=|=>|==|=|:|→|\bis\b:?|\bwas\b:?|['’]s\b:?|\b(?:es|est|ist|lautet|è|é|är|er|je|jest)\b:?|是|为|は)\s{0,4}"
+    r"|till?)(?:\s[\w'.-]{1,30}){1,4}?)?"
+    r"(?:\s?[{(]\s?(?:value|default|content)|\s?\([\w .-]{1,30}\))?\s{0,4}"
+    r"(?P<sign>:=|=>|==|=|:|→|\b(?:is|was|(?:will|would|should|must) be)\b:?|['’]s\b:?"
+    r"|\b(?:es|est|ist|lautet|è|é|är|er|je|jest)\b:?|是|为|は)\s{0,4}"
     r"(?:!{1,2}\w{1,20}\s{1,2})?(?:\b(?:now|still|currently|always|just|noch|immer|jetzt|toujours|ancora|ainda|todavía)\s)?"
     r"(?:[bru]{1,2}(?=[\"']))?(?P<quote>[\"'`]?)"
 )
@@ -185,21 +201,7 @@ def secrets_in(text: PreparedText) -> Iterator[Finding]:
         for match in _ONE_TIME.finditer(text.lower):
             assert match.lastgroup is not None
             yield _secret(*match.span(match.lastgroup))
-    if plain.count(":") >= 4 or text.mentions(
-        "auth",
-        "login",
-        "log-in",
-        "log in",
-        "logon",
-        "cred",
-        "sudo",
-        "account",
-        "zugang",
-        "passw",
-        "secret",
-        "token",
-        "key",
-    ):
+    if plain.count(":") >= 4 or text.mentions(*_FILE_WORDS):
         yield from _secrets_of_files(plain)
     if text.mentions("pin", "puk", "code"):
         for match in _PIN.finditer(text.lower):
