@@ -35,6 +35,7 @@ from recordari.routes import ROUTERS
 from recordari.tenants.auth import Authenticator
 from recordari.transfer import mem0_rest
 from recordari.wiring import open_resources
+from recordari.worker.dispatch import Courtesy
 
 try:
     from recordari.doors.mcp.server import McpDoor, metadata_routes
@@ -120,6 +121,7 @@ def create_app(
         async with AsyncExitStack() as stack:
             opened = resources if resources is not None else await stack.enter_async_context(open_resources(settings))
             opened.telemetry.watch("recordari_admission", "Places and queue of requests.", admission.figures)
+            opened.get(Courtesy).requests_wait = admission.has_waiting
             app.state.resources = opened
             app.state.authenticator = authenticator = Authenticator(opened)
             stack.push_async_callback(authenticator.close)
