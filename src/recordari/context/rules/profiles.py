@@ -98,22 +98,29 @@ def profile_without(text: str, contents: Sequence[str]) -> str:
 
 
 def say_the_same(one: str, other: str) -> bool:
-    """Whether a fact and a learnt wish come from the same sentence: "I prefer maps", and "Ana prefers maps"."""
-    first, second = _told(one), _told(other)
-    if {word for word in first if word[0].isdigit()} != {word for word in second if word[0].isdigit()}:
+    """Whether a fact and a learnt wish come from the same sentence: "Please use maps", and "Ana wants: use maps"."""
+    if (_SPOKEN.search(one) is None) == (_SPOKEN.search(other) is None):
         return False
-    shared = len(first & second)
-    return shared >= FEWEST_SHARED and shared >= SAME_SHARE * min(len(first), len(second))
+    told, spoken = (one, other) if _SPOKEN.search(one) is None else (other, one)
+    names = _NAMES.match(told)
+    words = _told(told) - (_told(names.group()) if names is not None else frozenset())
+    return len(words) >= FEWEST_SHARED and words <= _told(spoken)
 
 
 FEWEST_SHARED = 3  # words
-SAME_SHARE = 0.75
 _ENDED = re.compile(r"(?<=[.!?…])\s")
-_UNTOLD = frozenset("please kindly want wants would way and also others".split())
+_SPOKEN = re.compile(
+    r"\b(?:i|i'm|i've|i'd|me|my|we|we're|we've|our|us)\b"
+    r"|^(?:please|always|never|from now on|don't|do not|call|answer|reply|respond|write|use|keep|send|stop|no)\b",
+    re.IGNORECASE,
+)
+"""In the words of the speaker."""
+_NAMES = re.compile(r"^(?:[A-ZÀ-ÖØ-Þ][\w'-]{0,40}\s)+")
+_UNTOLD = frozenset(terms("please kindly want wants others"))
 
 
 def _told(content: str) -> frozenset[str]:
-    return frozenset(word.removesuffix("s") for word in terms(content) if word not in _UNTOLD)
+    return frozenset(terms(content)) - _UNTOLD
 
 
 def _distinct(facts: Sequence[KnownFact]) -> list[KnownFact]:
