@@ -454,6 +454,7 @@ export interface FactRequest {
   predicate?: string | null;
   object?: string | null;
   category?: string | null;
+  event_time?: string | null;
   metadata?: Record<string, unknown>;
 }
 
