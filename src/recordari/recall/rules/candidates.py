@@ -79,6 +79,9 @@ class Tokens:
     unit: NDArray[np.float32]
     """The table's vectors at length 1; `norms` are their lengths before: a long vector belongs to a distinctive token."""
     norms: NDArray[np.float32]
+    asking: frozenset[int] = frozenset()
+    """Tokens of words such as "ask": what a standing wish is about follows them, up to one of `ends`."""
+    ends: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +182,26 @@ class Columns:
     def disclosure(self) -> Floats:
         """How much the speakers say about themselves, 0 to 1."""
         return np.asarray((self.traits // Trait.DISCLOSES_ONE & 3) / 3, dtype=np.float64)
+
+    def wished(self, tokens: Tokens) -> Floats:
+        """How near the question is to what each standing wish is about, 0 to 1; 0 for what is no such wish."""
+        near = np.zeros(len(self.rows))
+        wishes = np.flatnonzero((self.traits & Trait.WISHES > 0) & ~self.is_others)
+        if len(wishes) and len(tokens.ids):
+            about = self.cached(("wishes",), lambda: self._about(wishes, tokens))
+            near[wishes] = np.maximum(about @ _direction(tokens.ids, tokens), 0)
+        return near
+
+    def _about(self, wishes: Ids, tokens: Tokens) -> NDArray[np.float32]:
+        """The direction of what each wish is about, a line for each."""
+        texts = (np.frombuffer(self.rows[row].tokens, dtype="<u2").tolist() for row in wishes.tolist())
+        parts = [_after(text, tokens.asking, tokens.ends) for text in texts]
+        return np.array([_direction(np.array(part, dtype=np.int64), tokens) for part in parts], dtype=np.float32)
+
+    @cached_property
+    def is_others(self) -> Mask:
+        """Whether the text is neither the user's nor kept as known: an assistant's or a tool's words are no wish."""
+        return ~self.is_users & ~self.is_alone
 
     @cached_property
     def is_users(self) -> Mask:
@@ -329,6 +352,19 @@ def _by_term(groups: Iterable[tuple[frozenset[str], Ids]]) -> dict[str, list[Ids
         for term in terms:
             by_term.setdefault(term, []).append(rows)
     return by_term
+
+
+def _direction(ids: Ids, tokens: Tokens) -> NDArray[np.float32]:
+    """The mean of these tokens' vectors, at length 1."""
+    mean = tokens.norms[ids] @ tokens.unit[ids]
+    return np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-9), dtype=np.float32)
+
+
+def _after(text: Sequence[int], marks: frozenset[int], ends: frozenset[int]) -> Sequence[int]:
+    """The tokens after the last mark, up to the next end; all of them if nothing follows a mark."""
+    first = max((place + 1 for place, token in enumerate(text) if token in marks), default=0)
+    past = next((place for place in range(first, len(text)) if text[place] in ends), len(text))
+    return text[first:past] or text
 
 
 @lru_cache(maxsize=10_000)

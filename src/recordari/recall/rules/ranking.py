@@ -49,6 +49,7 @@ class Weights:
     # A session is on the matter from the second share of the best score on, and not at all below the first.
     on_the_matter: tuple[float, float] = (0.6, 0.85)
     disclosure: float = 0.4
+    wished: float = 3.0  # times how near the question is to what a standing wish is about
     entity: float = 0.1
     linked: float = 0.6
     repeat: float = 0.02
@@ -299,6 +300,8 @@ def _priors(question: Question, columns: Columns, results: SearchHits, weights: 
         "disclosure": columns.disclosure,
         "entity": results.entity,
     }
+    if question.tokens is not None and (wished := columns.wished(question.tokens)).any():
+        priors["wished"] = wished
     if results.linked.any():
         priors["linked"] = results.linked
     named = columns.speakers.keys() & question.words
