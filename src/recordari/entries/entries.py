@@ -31,7 +31,7 @@ from recordari.entries.rules import (
 )
 from recordari.errors import InvalidInput, NotFound, PreconditionFailed, TooLarge
 from recordari.kit.resources import Resources
-from recordari.memory.remember import Changes, Ready, make_ready, save_ready, with_source_ref
+from recordari.memory.remember import Ready, Written, make_ready, save_ready, with_source_ref
 from recordari.memory.rules import embedded_text
 from recordari.memory.tenant_view import TenantViews
 from recordari.models.base import fail_open
@@ -96,7 +96,7 @@ def _item(name: EntryName, content: str) -> NewItem:
     return NewItem(content=content, kind=Kind.ENTRY, scope=name.scope, source_ref="entry", metadata={"entry": path})
 
 
-async def _indexed(tx: Transaction, entry: Entry, ready: Ready) -> tuple[Entry, Changes]:
+async def _indexed(tx: Transaction, entry: Entry, ready: Ready) -> tuple[Entry, Written]:
     """Save or delete the item of an entry, so that recall finds its current text only."""
     if ready.rows:
         rows = tuple(with_source_ref(row, f"entry:{entry.entry_id}") for row in ready.rows)
@@ -106,10 +106,10 @@ async def _indexed(tx: Transaction, entry: Entry, ready: Ready) -> tuple[Entry, 
         await storage.link_item(tx, entry.entry_id, remembered.id)
         return replace(entry, item_id=remembered.id), changes
     if entry.item_id is None:
-        return entry, Changes()
+        return entry, Written()
     await storage.link_item(tx, entry.entry_id, None)
     await storage.delete_item(tx, entry.item_id)
-    return replace(entry, item_id=None), Changes()
+    return replace(entry, item_id=None), Written()
 
 
 @measured("get_entry")

@@ -26,7 +26,7 @@ from recordari.facts.rules.learning import SETTING, Learning, Nearness, learning
 from recordari.facts.storage import Link
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
-from recordari.memory.remember import Changes, Ready, make_ready, save_ready, with_source_ref
+from recordari.memory.remember import Ready, Written, make_ready, save_ready, with_source_ref
 from recordari.memory.rules import Extraction, extraction_of
 from recordari.memory.storage import FactState, Row
 from recordari.memory.versions import archived_reference, free_reference, is_ended_before, link_predecessor
@@ -50,7 +50,7 @@ async def extract(resources: Resources, identity: Identity, batch: Batch) -> Non
         sources = await storage.sources_to_extract(tx, batch.refs, trusts) if trusts else []
     facts = [(row, source) for source in sources for row in await _rows(resources, identity, source, settings)]
     async with resources.database.transaction(identity) as tx:
-        changes = await _save(tx, facts) if facts else Changes()
+        changes = await _save(tx, facts) if facts else Written()
         await storage.mark_extracted(tx, sorted({source.item_id for _, source in facts}), resources.clock())
         await outbox.done(tx, batch)
     changes.wake(resources)
@@ -203,7 +203,7 @@ def _new_fact(extracted: ExtractedFact, source: Item, extractor: str) -> NewItem
     )
 
 
-async def _save(tx: Transaction, facts: Sequence[tuple[Row, Item]]) -> Changes:
+async def _save(tx: Transaction, facts: Sequence[tuple[Row, Item]]) -> Written:
     """Write the facts and their links."""
     known = await memory_storage.fact_states(tx, [(row.item.owned_by, row.item.source_ref) for row, _ in facts])
     forgotten = {ref for ref, state in known.items() if state.is_forgotten}

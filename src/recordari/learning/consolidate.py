@@ -39,7 +39,7 @@ from recordari.learning.rules.patterns import (
 from recordari.learning.rules.work import work_summary
 from recordari.learning.storage import Closed, Due
 from recordari.memory import storage as memory_storage
-from recordari.memory.remember import Changes, Ready, make_ready, save_ready
+from recordari.memory.remember import Ready, Written, make_ready, save_ready
 from recordari.memory.rules import Retirement
 from recordari.memory.storage import FactState
 from recordari.memory.versions import retire
@@ -304,10 +304,10 @@ async def _withdraw(tx: Transaction, closed: Closed, said: Sequence[Observed]) -
     return ended
 
 
-async def _save_work(tx: Transaction, learned: _Learned) -> tuple[UUID | None, Changes]:
+async def _save_work(tx: Transaction, learned: _Learned) -> tuple[UUID | None, Written]:
     """Write the summary of what the agent did, with links to its episodes."""
     if learned.work is None:
-        return None, Changes()
+        return None, Written()
     (summary,), changes = await save_ready(tx, learned.work)
     await facts_storage.insert_links(
         tx,
@@ -319,7 +319,7 @@ async def _save_work(tx: Transaction, learned: _Learned) -> tuple[UUID | None, C
     return summary.id, changes
 
 
-async def _save_patterns(tx: Transaction, learned: _Learned) -> tuple[list[tuple[UUID, Pattern]], Changes]:
+async def _save_patterns(tx: Transaction, learned: _Learned) -> tuple[list[tuple[UUID, Pattern]], Written]:
     """Write the patterns and their evidence. Return those that are live, and what they changed."""
     refs = [(row.item.owned_by, ref) for row in learned.ready.rows for ref in _versions(row.item.source_ref)]
     known = await memory_storage.fact_states(tx, refs, kind=Kind.PROCEDURE)

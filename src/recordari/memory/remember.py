@@ -89,14 +89,14 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class Written:
     """What a transaction wrote: the ids of items whose text is new, and the topics that have work after its commit."""
 
     item_ids: list[UUID] = field(default_factory=list)
     topics: frozenset[str] = frozenset()
 
-    def __or__(self, other: Changes) -> Changes:
-        return Changes(item_ids=self.item_ids + other.item_ids, topics=self.topics | other.topics)
+    def __or__(self, other: Written) -> Written:
+        return Written(item_ids=self.item_ids + other.item_ids, topics=self.topics | other.topics)
 
     def wake(self, resources: Resources) -> None:
         """Wake the workers; call it after the commit."""
@@ -271,11 +271,11 @@ def with_source_ref(row: Row, source_ref: str) -> Row:
     return replace(row, item=replace(row.item, source_ref=source_ref, payload_key=key))
 
 
-async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], Changes]:
+async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], Written]:
     """Write items inside the caller's transaction. Return the answer for each, and what is to be woken after the commit."""
     rows, objects = ready.rows, ready.objects
     if not rows:
-        return [], Changes()
+        return [], Written()
     changed = await storage.insert_items(tx, rows, topic=EMBED_TOPIC)
     inserted = set(changed)
     known = await storage.find_keys(tx, [row.item for row in rows]) if len(inserted) < len(rows) else {}
@@ -293,10 +293,10 @@ async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], C
             await _save_body(tx, item_id, row, objects.get(row.item_id))
         remembered.append(answer_for(row, item_id, was_new=was_new))
     topics = frozenset(topic for topic in changed.values() if topic is not None)
-    return remembered, Changes(item_ids=sorted(changed), topics=topics)
+    return remembered, Written(item_ids=sorted(changed), topics=topics)
 
 
-async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], again: Sequence[int]) -> Changes:
+async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], again: Sequence[int]) -> Written:
     """Make facts current again that ended since they were stated. Return the new versions."""
     items = [ready.rows[index].item for index in again]
     stated = [(item.source_ref, item.event_time) for item in items]

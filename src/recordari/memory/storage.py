@@ -327,6 +327,10 @@ def ask_collection() -> BatchedQuery[CollectionCounts]:
     return BatchedQuery(queries.collection, lambda rows: CollectionCounts(**rows[0]))
 
 
+def ask_written_count() -> BatchedQuery[int]:
+    return BatchedQuery(queries.written_count, lambda rows: int(rows[0]["items"]))
+
+
 async def document_frequencies(database: Database, identity: Identity, terms: Sequence[str]) -> dict[str, int]:
     literals = [tsquery_literal([term]) for term in terms]
     rows = await database.execute(identity, queries.document_frequencies, queries=literals, cap=FREQUENCY_CAP)

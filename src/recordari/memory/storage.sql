@@ -232,6 +232,10 @@ FROM items i CROSS JOIN LATERAL (
         WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0) AS is_repeated) r
 WHERE i.tenant_id = %(tenant_id)s AND i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
 
+-- name: written_count
+-- The number of items that recall may show, as the writes have counted it.
+SELECT COALESCE(sum(items), 0)::bigint AS items FROM item_counts WHERE tenant_id = %(tenant_id)s AND state IN ('live', 'archived')
+
 -- name: document_frequencies
 -- In how many items without repetitions and in how many passages each term occurs; beyond the cap a term counts as common.
 SELECT (SELECT count(*) FROM (

@@ -20,7 +20,7 @@ from recordari.kit.resources import Resources
 from recordari.memory import remember
 from recordari.memory import storage as memory_storage
 from recordari.memory.objects import Objects
-from recordari.memory.remember import MAX_BATCH, Changes, Ready, Remembered, with_source_ref
+from recordari.memory.remember import MAX_BATCH, Ready, Remembered, Written, with_source_ref
 from recordari.privacy.sanitise import sanitise_json
 from recordari.sessions import run_storage, storage
 from recordari.sessions.messages import with_usage
@@ -401,7 +401,7 @@ async def _save_results(
     calls: Sequence[NewToolCall],
     numbers: Sequence[int],
     fresh: set[int],
-) -> tuple[dict[int, Remembered], Changes]:
+) -> tuple[dict[int, Remembered], Written]:
     """Save the results of new calls: the items by the number of their call, and what they changed."""
     with_result = [number for call, number in zip(calls, numbers, strict=True) if not call.has_blank_result]
     rows = {
