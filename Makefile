@@ -4,6 +4,7 @@
 ## WORKERS=2          processes that share the tests of `make test`
 ## DATA=…             folder of data sets, for the benchmarks that need one
 ## MINUTES=2          how long `make fuzz` lasts, or each rate of `make soak` (10)
+## USERS=10000        users of the second part of `make bench-peers`
 ## SESSIONS=10000     live sessions of `make soak`, each with a turn a minute
 ## KILLS=200 SEED=1   how often `make faults` kills, and the seed that draws what and when
 ## BASE=…             the image that `make image` builds on (python:3.12-slim-bookworm unless set)
@@ -127,8 +128,13 @@ bench-truth: $(VENV)/.installed-dev ## Measure what is learnt without a language
 	@$(BIN)/python bench/truth.py $(if $(DATA),--data $(DATA)) $(ARGS)
 
 .PHONY: bench-peers
-bench-peers: $(VENV)/.installed-dev ## Measure other memory systems in the same run (DATA=folder)
+bench-peers: $(VENV)/.installed-dev ## Measure other memory systems in the same run, then with many users (DATA=folder, USERS=10000)
 	@$(BIN)/python bench/peers.py $(if $(DATA),--data $(DATA)) $(ARGS)
+	@$(BIN)/python bench/peers_crowd.py --http --users $(or $(USERS),10000)
+
+.PHONY: bench-bulk
+bench-bulk: $(VENV)/.installed-dev ## Measure a bulk import over REST, and recall over REST for an owner of many items
+	@$(BIN)/python bench/bulk.py $(ARGS)
 
 .PHONY: bench-scale
 bench-scale: $(VENV)/.installed-dev ## Measure recall for tenants of 200 to 100,000 items

@@ -24,7 +24,6 @@ from recordari.facts.rules.conflict import Statement, Verdict, is_newer, ruling
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.memory import vector_storage
-from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.items import get_item, refuse_shared
 from recordari.memory.remember import Remembered, make_ready, save_ready
 from recordari.memory.rules import Retirement
@@ -135,7 +134,7 @@ async def edit_item(
     async with resources.database.transaction(identity) as tx:
         known = await memory_storage.fact_states(tx, [(new.owned_by, new.source_ref)], kind=old.kind)
         await free_reference(tx, [(new.source_ref, now)], known)
-        (remembered,), _ = await save_ready(tx, ready)
+        (remembered,), changes = await save_ready(tx, ready)
         rows = await memory_storage.lock_items(tx, sorted({item_id, remembered.id}))
         if remembered.id not in rows or rows[remembered.id].is_forgotten:
             raise Conflict("this text was forgotten; remember it as a new fact if it is true again", field="content")
@@ -148,7 +147,7 @@ async def edit_item(
         edit = Retirement(item_id=item_id, superseded_by=remembered.id, invalid_at=now, rule="edited")
         await retire(tx, [edit], judge=identity.actor)
         await _audit(tx, "item.edit", item_id, reason, successor=str(remembered.id))
-    resources.wake(EMBED_TOPIC)
+    changes.wake(resources)
     return remembered
 
 
