@@ -50,10 +50,10 @@ def test_of_equals_the_same_are_found_with_and_without_a_trace() -> None:
 def test_a_link_is_followed_through_names_that_few_mention() -> None:
     rows = [row(number, is_fact=False) for number in range(40)]
     mentions = {
-        "leo": np.array([0]),
-        "maria": np.array([0, 1]),
-        "ana": np.arange(0, 40, 2),  # who says everything links nothing
-        "porto": np.array([1, 3]),  # a third link is not followed
+        "leo": [0],
+        "maria": [0, 1],
+        "ana": range(0, 40, 2),  # who says everything links nothing
+        "porto": [1, 3],  # a third link is not followed
     }
 
     def looked(*, follows_links: bool) -> ArmHits:

@@ -273,7 +273,7 @@ class _Recall:
         if cached is None:
             return None
         self._mark("candidates")
-        snapshot, waiting, links = cached
+        snapshot, waiting = cached
         hits = find_rows(
             snapshot.columns,
             snapshot.similarity(search.vector),
@@ -289,15 +289,16 @@ class _Recall:
         best = self._ranked(question, search, collection, snapshot.columns, hits.results, limit)
         if request.explain:
             best = with_ranks(best, hits)
-        items = {item.candidate.item_id: snapshot.item(item.row) for item in best}
+        rows = [item.row for item in best]
+        items = {item.candidate.item_id: snapshot.items[item.row].item for item in best}
         return SearchResult(
             best=best,
             items=items,
-            links=storage.links_of(links, items) if links is not None else None,
+            links=snapshot.links_among(rows),
             waiting=waiting,
             pending=await self._pending() if waiting and request.explain else 0,
             counts=hits.counts() if request.explain else {},
-            found_by=dict(zip(items, hits.found_by([item.row for item in best]), strict=True)),
+            found_by=dict(zip(items, hits.found_by(rows), strict=True)),
             searched_in="process",
         )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 from uuid import UUID
 
 import numpy as np
@@ -306,25 +306,39 @@ class Visibility:
     archived: bool = True
 
 
-class SnapshotRow(NamedTuple):
-    """A visible item with everything that recall needs of it; a tuple, because every search makes hundreds of them."""
+class SnapshotRow:
+    """A visible item with everything that recall needs of it; plain, because every search may make hundreds of them."""
 
-    version: bytes
-    candidate: Candidate
-    embedding: NDArray[np.float16] | None
-    names: Sequence[str]
-    columns: Sequence[Any]
-    """Those of the item."""
-    reads: Sequence[Callable[[bytes], Any]] | None = None
-    """How to read these columns, if they are still as the database sent them."""
+    __slots__ = ("_columns", "_item", "_reads", "candidate", "embedding", "entry", "names")
+
+    def __init__(
+        self,
+        version: bytes,
+        candidate: Candidate,
+        embedding: NDArray[np.float16] | None,
+        names: Sequence[str],
+        columns: Sequence[Any],
+        reads: Sequence[Callable[[bytes], Any]] | None,
+    ) -> None:
+        """`columns` are those of the item; `reads` says how to read them if they are still as the database sent them."""
+        self.entry = candidate.item_id.bytes + version
+        self.candidate = candidate
+        self.embedding = embedding
+        self.names = names
+        self._columns = columns
+        self._reads = reads
+        self._item: Item | None = None
 
     @property
     def item(self) -> Item:
-        """Made when it is needed: of the items that are searched, few are shown."""
-        columns = self.columns
-        if self.reads is not None:
-            columns = [None if sent is None else read(sent) for read, sent in zip(self.reads, columns, strict=True)]
-        return _read_item(**dict(zip(READ_COLUMNS, columns, strict=True)))
+        """Made when it is shown, once: of the items that are searched, few are shown, and those again and again."""
+        if self._item is None:
+            columns = self._columns
+            if self._reads is not None:
+                columns = [None if sent is None else read(sent) for read, sent in zip(self._reads, columns, strict=True)]
+            self._item = _read_item(**dict(zip(READ_COLUMNS, columns, strict=True)))
+            self._columns, self._reads = (), None
+        return self._item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -479,13 +493,6 @@ def ask_version(identity: Identity) -> BatchedQuery[int]:
     """How often the memory of the identity has changed; it differs after every change."""
     owners = {"user_id": identity.user_id, "agent_id": identity.agent_id, "session_id": identity.session_id}
     return BatchedQuery(queries.version, lambda rows: int(rows[0]["version"]), owned_by=identity.owned_by, **owners)
-
-
-def links_of(links: bytes, item_ids: Collection[UUID]) -> list[tuple[UUID, UUID]]:
-    """Pairs of a fact and the turn that it was taken from, among these items; `links` are those of `OwnedRows`."""
-    by_bytes = {item_id.bytes: item_id for item_id in item_ids}
-    pairs = ((links[at : at + 16], links[at + 16 : at + 32]) for at in range(0, len(links), 32))
-    return [(by_bytes[fact], by_bytes[turn]) for fact, turn in pairs if fact in by_bytes and turn in by_bytes]
 
 
 async def links_among(database: Database, identity: Identity, item_ids: Sequence[UUID]) -> list[tuple[UUID, UUID]]:

@@ -59,7 +59,7 @@ class ArmHits:
 def find_rows(
     columns: Columns,
     similarity: Floats,
-    mentions: Mapping[str, Ids],
+    mentions: Mapping[str, Sequence[int]],
     *,
     terms: Mapping[str, float],
     interval: Interval | None,
@@ -144,20 +144,20 @@ def within(moments: Floats, interval: Interval, slack: timedelta = timedelta()) 
     return inside
 
 
-def _naming(many: int, mentions: Mapping[str, Ids], entity_keys: Sequence[str]) -> tuple[Ids, Floats]:
+def _naming(many: int, mentions: Mapping[str, Sequence[int]], entity_keys: Sequence[str]) -> tuple[Ids, Floats]:
     """Rows that mention a name; those with most of the names score highest."""
     shared = np.zeros(many)
     for key in set(entity_keys):
-        shared[mentions.get(key, _NOTHING)] += 1
+        shared[list(mentions.get(key, ()))] += 1
     rows = np.flatnonzero(shared)
     return rows, shared[rows]
 
 
-def _linked(mentions: Mapping[str, Ids], entity_keys: Sequence[str], depth: int) -> Ids:
+def _linked(mentions: Mapping[str, Sequence[int]], entity_keys: Sequence[str], depth: int) -> Ids:
     """Rows that mention a name which is beside one of these names in another row, and none of these names."""
     names = set(entity_keys)
-    naming = {row for key in names for row in mentions.get(key, _NOTHING).tolist()}
-    near = {row for key in names for row in _few(mentions.get(key, _NOTHING))}
+    naming = {row for key in names for row in mentions.get(key, ())}
+    near = {row for key in names for row in _few(mentions.get(key, ()))}
     if not near:
         return _NOTHING
     beside = (set(_few(rows)) for name, rows in mentions.items() if name not in names)
@@ -165,8 +165,8 @@ def _linked(mentions: Mapping[str, Ids], entity_keys: Sequence[str], depth: int)
     return np.array(sorted(linked)[:depth], dtype=np.int64)
 
 
-def _few(rows: Ids) -> list[int]:
-    return rows.tolist() if len(rows) <= FEW_MENTIONS else []
+def _few(rows: Sequence[int]) -> Sequence[int]:
+    return rows if len(rows) <= FEW_MENTIONS else ()
 
 
 def marked(many: int, rows: Ids) -> Mask:

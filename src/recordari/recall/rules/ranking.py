@@ -119,7 +119,7 @@ def ranked(
     total = sum(parts.values(), np.zeros(len(hits)))
     # Poor candidates are ordered too: below 0 a scope that counts for more is nearer to 0.
     faded = np.where(columns.is_archived, weights.archived, 1.0)
-    factors = (_scope_weights(columns, scope_weights, line) * faded)[hits]
+    factors = (columns.by_place(scope_weights, line) * faded)[hits]
     scores = np.where(total > 0, total * factors, total / np.maximum(factors, 1e-9))
     repeat = max(weights.repeat, weights.repeat_of_many) if question.wording.many and weights.repeat else weights.repeat
     order = spread_over_sessions(features, scores, repeat, limit)
@@ -313,13 +313,6 @@ def _priors(question: Question, columns: Columns, results: SearchHits, weights: 
         priors["interval"] = within(columns.moments, question.interval, weights.interval_slack)
         priors["inside"] = within(columns.moments, question.interval)
     return {name: np.asarray(values, dtype=np.float64) for name, values in priors.items()}
-
-
-def _scope_weights(columns: Columns, scope_weights: Mapping[AskedScope, float], line: Sequence[str]) -> Floats:
-    weights = np.ones(len(columns))
-    for place, rows in columns.places(line).items():
-        weights[rows] = scope_weights.get(place, 1.0)
-    return weights
 
 
 def spread_over_sessions(features: Features, scores: Floats, penalty: float, limit: int) -> list[tuple[int, float]]:
