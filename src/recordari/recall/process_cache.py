@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -28,7 +28,7 @@ from recordari.memory.storage import ask_line
 from recordari.recall import storage
 from recordari.recall.request import RecallAnswer, RecallRequest
 from recordari.recall.rules.arms import marked
-from recordari.recall.rules.candidates import Candidate, Columns, Floats, Ids
+from recordari.recall.rules.candidates import Columns, Floats, Ids
 from recordari.recall.storage import SnapshotRow, Visibility, VisibleVersions
 
 MOST_OWNED = 1_000  # visible items that are read whole, in one round trip: it costs less than any search
@@ -62,15 +62,6 @@ class Snapshot:
     links: Ids | None
     """The rows of a fact and of what it was taken from, for each such pair; None where they were not read."""
     made_at: float
-
-    @cached_property
-    def mentions(self) -> Mapping[str, Sequence[int]]:
-        """The rows that mention each name."""
-        mentions: dict[str, list[int]] = {}
-        for index, row in enumerate(self.items):
-            for name in row.names:
-                mentions.setdefault(name, []).append(index)
-        return mentions
 
     @cached_property
     def places(self) -> dict[bytes, int]:
@@ -198,8 +189,9 @@ class SnapshotCache:
             self._keep(key, before)
             return before, owned.waiting
         state = VisibleVersions(changes=owned.changes, versions=owned.entries, waiting=owned.waiting)
-        known = {row.entry: row for row in (*(before.items if before is not None else ()), *owned.rows)}
-        rows = [known[entry] for entry in _entries(owned.entries)]
+        new = {row.entry: row for row in owned.rows}
+        known, items = (before.places, before.items) if before is not None else ({}, [])
+        rows = [new[entry] if entry in new else items[known[entry]] for entry in _entries(owned.entries)]
         snapshot = _snapshot(rows, state, dimensions, before=before, links=owned.links)
         self._keep(key, snapshot)
         return snapshot, owned.waiting
@@ -297,7 +289,7 @@ def _snapshot(
     places = np.full(len(rows), -1)
     if before is not None:
         same = before.places
-        places = np.fromiter((same.get(row.entry, -1) for row in rows), np.int64, len(rows))
+        places = np.array([same.get(row.entry, -1) for row in rows], dtype=np.int64)
     vectors = np.full((len(rows), dimensions), np.nan, dtype=np.float32)
     kept = places >= 0
     if before is not None and kept.any():
@@ -314,16 +306,16 @@ def _snapshot(
         vectors=vectors,
         lacking=lacking,
         is_incomplete=bool(lacking) and state.waiting,
-        links=_linked_rows(links, candidates) if links is not None else None,
+        links=_linked_rows(links, rows) if links is not None else None,
         made_at=time.monotonic(),
     )
 
 
-def _linked_rows(links: bytes, candidates: Sequence[Candidate]) -> Ids:
+def _linked_rows(links: bytes, rows: Sequence[SnapshotRow]) -> Ids:
     """The rows of each pair of ids; pairs with an item that is not visible are left out."""
-    rows = {candidate.item_id.bytes: index for index, candidate in enumerate(candidates)}
+    places = {row.entry[:16]: index for index, row in enumerate(rows)}
     ids = (links[at : at + 16] for at in range(0, len(links), 16))
-    pairs = np.array([rows.get(item_id, -1) for item_id in ids], dtype=np.int64).reshape(-1, 2)
+    pairs = np.array([places.get(item_id, -1) for item_id in ids], dtype=np.int64).reshape(-1, 2)
     return pairs[(pairs >= 0).all(axis=1)]
 
 

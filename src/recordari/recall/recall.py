@@ -277,7 +277,6 @@ class _Recall:
         hits = find_rows(
             snapshot.columns,
             snapshot.similarity(search.vector),
-            snapshot.mentions,
             terms=search.terms,
             interval=search.interval,
             entity_keys=search.entity_keys,

@@ -309,14 +309,13 @@ class Visibility:
 class SnapshotRow:
     """A visible item with everything that recall needs of it; plain, because every search may make hundreds of them."""
 
-    __slots__ = ("_columns", "_item", "_reads", "candidate", "embedding", "entry", "names")
+    __slots__ = ("_columns", "_item", "_reads", "candidate", "embedding", "entry")
 
     def __init__(
         self,
         version: bytes,
         candidate: Candidate,
         embedding: NDArray[np.float16] | None,
-        names: Sequence[str],
         columns: Sequence[Any],
         reads: Sequence[Callable[[bytes], Any]] | None,
     ) -> None:
@@ -324,7 +323,6 @@ class SnapshotRow:
         self.entry = candidate.item_id.bytes + version
         self.candidate = candidate
         self.embedding = embedding
-        self.names = names
         self._columns = columns
         self._reads = reads
         self._item: Item | None = None
@@ -439,7 +437,7 @@ def _filled(query: Query, history: bool, archived: bool) -> Query:
 
 
 _FOUND = Candidate._fields.index("similarity")
-_OTHERS = [Candidate._field_defaults[name] for name in Candidate._fields[_FOUND + 2 :]]
+_OTHERS = [Candidate._field_defaults[name] for name in Candidate._fields[_FOUND + 2 : -1]]
 
 
 def _snapshot_row(version: bytes, *values: Any, reads: Sequence[Callable[[bytes], Any]] | None = None) -> SnapshotRow:
@@ -447,9 +445,8 @@ def _snapshot_row(version: bytes, *values: Any, reads: Sequence[Callable[[bytes]
     is_fact, embedding, names = values[_FOUND : _FOUND + 3]
     return SnapshotRow(
         version,
-        Candidate._make([*values[:_FOUND], None, is_fact, *_OTHERS]),
+        Candidate._make([*values[:_FOUND], None, is_fact, *_OTHERS, names]),
         None if embedding is None else np.frombuffer(embedding, dtype=">f2", offset=4),
-        names,
         values[_FOUND + 3 :],
         reads,
     )

@@ -59,7 +59,6 @@ class ArmHits:
 def find_rows(
     columns: Columns,
     similarity: Floats,
-    mentions: Mapping[str, Sequence[int]],
     *,
     terms: Mapping[str, float],
     interval: Interval | None,
@@ -80,8 +79,8 @@ def find_rows(
     embedded = np.flatnonzero(~np.isnan(similarity)) if depths.vector else _NOTHING
     vector = best((embedded, similarity[embedded]), depths.vector)
     time = _best(None, ordered, _in_interval(columns, interval), depths.time) if interval and depths.time else _NOTHING
-    entity = best(_naming(many, mentions, entity_keys), depths.entity) if entity_keys and depths.entity else _NOTHING
-    linked = _linked(mentions, entity_keys, depths.entity) if follows_links and depths.entity else _NOTHING
+    entity = best(_naming(columns, entity_keys), depths.entity) if entity_keys and depths.entity else _NOTHING
+    linked = _linked(columns, entity_keys, depths.entity) if follows_links and depths.entity else _NOTHING
     entity = np.concatenate([entity, linked[~np.isin(linked, entity)]])
     is_hit = np.zeros(many + 1, dtype=np.bool_)
     for arm in (text, vector, time, entity):
@@ -144,29 +143,25 @@ def within(moments: Floats, interval: Interval, slack: timedelta = timedelta()) 
     return inside
 
 
-def _naming(many: int, mentions: Mapping[str, Sequence[int]], entity_keys: Sequence[str]) -> tuple[Ids, Floats]:
+def _naming(columns: Columns, entity_keys: Sequence[str]) -> tuple[Ids, Floats]:
     """Rows that mention a name; those with most of the names score highest."""
-    shared = np.zeros(many)
+    shared = np.zeros(len(columns))
     for key in set(entity_keys):
-        shared[list(mentions.get(key, ()))] += 1
+        shared[columns.naming(key)] += 1
     rows = np.flatnonzero(shared)
     return rows, shared[rows]
 
 
-def _linked(mentions: Mapping[str, Sequence[int]], entity_keys: Sequence[str], depth: int) -> Ids:
+def _linked(columns: Columns, entity_keys: Sequence[str], depth: int) -> Ids:
     """Rows that mention a name which is beside one of these names in another row, and none of these names."""
-    names = set(entity_keys)
-    naming = {row for key in names for row in mentions.get(key, ())}
-    near = {row for key in names for row in _few(mentions.get(key, ()))}
+    mentions = [columns.naming(key).tolist() for key in set(entity_keys)]
+    naming = {row for rows in mentions for row in rows}
+    near = {row for rows in mentions if len(rows) <= FEW_MENTIONS for row in rows}
     if not near:
         return _NOTHING
-    beside = (set(_few(rows)) for name, rows in mentions.items() if name not in names)
+    beside = (rows.tolist() for rows in columns.by_name(entity_keys) if len(rows) <= FEW_MENTIONS)
     linked = {row for rows in beside if not near.isdisjoint(rows) for row in rows} - naming
     return np.array(sorted(linked)[:depth], dtype=np.int64)
-
-
-def _few(rows: Sequence[int]) -> Sequence[int]:
-    return rows if len(rows) <= FEW_MENTIONS else ()
 
 
 def marked(many: int, rows: Ids) -> Mask:

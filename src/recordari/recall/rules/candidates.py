@@ -33,6 +33,7 @@ BLOCK = 64  # rows that are multiplied at a time
 MOST_CACHED = 3_000  # matches of words and tokens: at most 4 bytes of each for every row
 MOST_TOKENS = 1 << 16  # a token has two bytes
 MOST_UNUSED = 1_000  # numbers of names
+_NONE = np.empty(0, dtype=np.int64)
 
 
 class Candidate(NamedTuple):
@@ -59,6 +60,8 @@ class Candidate(NamedTuple):
     vector_rank: int | None = None
     time_rank: int | None = None
     entity_rank: int | None = None
+    names: Sequence[str] = ()
+    """The names that it mentions; known only in a snapshot."""
 
     @property
     def ranks(self) -> dict[str, int | None]:
@@ -122,62 +125,45 @@ _ROW = np.dtype(
         ("scope", np.int64),
         ("terms", np.int64),
         ("tokens", np.int64),
+        ("names", np.int64),
         ("is_fact", np.bool_),
         ("is_alone", np.bool_),
         ("is_users", np.bool_),
         ("is_archived", np.bool_),
     ]
 )
-"""The numbers of a row: names by their number in `_Numbers`, `terms` and `tokens` by how many it has."""
+"""The numbers of a row: names by their number in `_Numbers`, `terms`, `tokens` and `names` by how many it has."""
 _SCOPES = {scope: number for number, scope in enumerate(Scope)}
 
 
 class _Numbers:
-    """A number for each thread, session and speaker; columns made from others go on counting."""
+    """A number for each thread, session, speaker and name; columns made from others go on counting."""
 
     def __init__(self) -> None:
-        self.threads: dict[str, int] = {}
-        self.sessions: dict[str, int] = {}
+        self.threads: dict[object, int] = {}
+        self.sessions: dict[object, int] = {}
         self.speakers: dict[str, int] = {}
-        self._next = 0
+        self.names: dict[str, int] = {}
 
     def __len__(self) -> int:
-        return self._next
-
-    def _new(self) -> int:
-        self._next += 1
-        return self._next - 1
-
-    def thread(self, row: Candidate) -> int:
-        """The number of a row's thread; a row without one is alone in its own."""
-        return self._new() if row.thread is None else self._numbered(self.threads, row.thread)
-
-    def session(self, row: Candidate) -> int:
-        """The number of a row's session, which facts have too; a row of none is alone in its own."""
-        name = row.session_id or row.thread
-        return self._new() if name is None else self._numbered(self.sessions, name)
-
-    def _numbered(self, numbers: dict[str, int], name: str) -> int:
-        number = numbers.get(name)
-        if number is None:
-            number = numbers[name] = self._new()
-        return number
+        return len(self.threads) + len(self.sessions) + len(self.names)
 
     def table(self, rows: Sequence[Candidate]) -> NDArray[np.void]:
-        speakers = self.speakers
+        threads, sessions, speakers = self.threads, self.sessions, self.speakers
         return np.array(
             [
                 (
                     row.event_time.timestamp(),
                     row.event_time.toordinal(),
-                    self.thread(row),
+                    threads.setdefault(row.thread or row.item_id, len(threads)),
                     -2 if row.position is None else row.position,
-                    self.session(row),
+                    sessions.setdefault(row.session_id or row.thread or row.item_id, len(sessions)),
                     speakers.setdefault((row.speaker or "").casefold(), len(speakers)),
                     row.traits,
                     _SCOPES[row.scope],
                     len(row.terms) // 4,
                     len(row.tokens) // 2,
+                    len(row.names),
                     row.is_fact,
                     row.thread is None,
                     row.trust == Trust.USER,
@@ -187,6 +173,10 @@ class _Numbers:
             ],
             dtype=_ROW,
         )
+
+    def named(self, rows: Sequence[Candidate]) -> Ids:
+        names = self.names
+        return np.array([names.setdefault(name, len(names)) for row in rows for name in row.names], dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,6 +194,7 @@ class Columns:
     _terms: NDArray[np.uint32] = field(init=False, repr=False)
     """All terms one after another."""
     _tokens: NDArray[np.uint16] = field(init=False, repr=False)
+    _names: Ids = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         derived, known = object.__setattr__, self.known
@@ -214,18 +205,21 @@ class Columns:
         table = numbers.table(new)
         terms = np.frombuffer(b"".join([row.terms for row in new]), dtype="<u4")
         tokens = np.frombuffer(b"".join([row.tokens for row in new]), dtype="<u2")
+        names = numbers.named(new)
         if known is not None:
             old, places = known
             order = np.where(places < 0, len(old) + np.cumsum(places < 0) - 1, places)
             joined = np.concatenate([old._table, table])
             terms = _reordered(np.concatenate([old._terms, terms]), joined["terms"], order)
             tokens = _reordered(np.concatenate([old._tokens, tokens]), joined["tokens"], order)
+            names = _reordered(np.concatenate([old._names, names]), joined["names"], order)
             table = joined[order]
         derived(self, "known", None)  # or the columns before those would be kept too
         derived(self, "_numbers", numbers)
         derived(self, "_table", table)
         derived(self, "_terms", terms)
         derived(self, "_tokens", tokens)
+        derived(self, "_names", names)
         before, after = _neighbours(table["thread"], table["position"])
         derived(self, "before", before)
         derived(self, "after", after)
@@ -330,6 +324,21 @@ class Columns:
         numbers = np.empty(MOST_TOKENS, dtype=np.int64)
         numbers[vocabulary] = np.arange(len(vocabulary))
         return vocabulary, numbers[flat]
+
+    def naming(self, name: str) -> Ids:
+        """The rows that mention a name."""
+        number = self._numbers.names.get(name)
+        return _NONE if number is None else self._name_rows[self._names == number]
+
+    @cached_property
+    def _name_rows(self) -> Ids:
+        return np.repeat(np.arange(len(self.rows)), self._table["names"])
+
+    def by_name(self, left_out: Collection[str]) -> Iterable[Ids]:
+        """The rows that mention each name but these."""
+        numbers = {self._numbers.names[name] for name in left_out if name in self._numbers.names}
+        groups = _rows_by(self._names)
+        return (self._name_rows[places] for number, places in groups.items() if number not in numbers)
 
     @cached_property
     def _cache(self) -> dict[Hashable, Any]:

@@ -322,25 +322,26 @@ def spread_over_sessions(features: Features, scores: Floats, penalty: float, lim
     least = np.partition(scores, len(scores) - limit)[len(scores) - limit] - penalty * limit
     near = np.flatnonzero(scores >= least)
     # A difference of age decides only between equal scores.
-    ages = features.moments[near] * -1e-16
-    heap = [
-        (age - score, hit, score, 0)
-        for age, hit, score in zip(ages.tolist(), near.tolist(), scores[near].tolist(), strict=True)
-    ]
+    keys = features.moments[near] * -1e-16 - scores[near]
+    sorted_near = near[np.lexsort((near, keys))]
+    # A choice lowers all others of its session alike: of each session only the best that is left can be next.
+    sessions: dict[int, list[tuple[float, int, float]]] = {}
+    sorted_keys, sorted_scores = np.sort(keys).tolist(), scores[sorted_near].tolist()
+    lines = features.threads[sorted_near].tolist()
+    for line, key, hit, score in zip(lines, sorted_keys, sorted_near.tolist(), sorted_scores, strict=True):
+        sessions.setdefault(line, []).append((key, hit, score))
+    heap = [(*members[0], 0, members) for members in sessions.values()]
     heapq.heapify(heap)
-    threads, is_turn = features.threads.tolist(), features.is_turn.tolist()
-    chosen: dict[int, int] = {}
     order: list[tuple[int, float]] = []
     while len(order) < limit:
-        key, hit, score, lowered = heap[0]
-        now = chosen.get(threads[hit], 0) if is_turn[hit] else 0
-        if now > lowered:
-            loss = penalty * (now - lowered)
-            heapq.heapreplace(heap, (key + loss, hit, score - loss, now))
-            continue
-        heapq.heappop(heap)
+        _, hit, score, chosen, members = heap[0]
         order.append((hit, score))
-        chosen[threads[hit]] = now + 1
+        if (chosen := chosen + 1) < len(members):
+            key, hit, score = members[chosen]
+            loss = penalty * chosen
+            heapq.heapreplace(heap, (key + loss, hit, score - loss, chosen, members))
+        else:
+            heapq.heappop(heap)
     return order
 
 
