@@ -68,11 +68,23 @@ class Snapshot:
         """The row of each entry."""
         return {row.entry: index for index, row in enumerate(self.items)}
 
+    @cached_property
+    def entries(self) -> bytes:
+        """The entry of each row."""
+        return b"".join([row.entry for row in self.items])
+
     @property
     def embedded(self) -> bytes:
         """The entries of the items with a vector."""
         lacking = set(self.lacking)
-        return b"".join([row.entry for row in self.items if row.entry not in lacking])
+        return b"".join([row.entry for row in self.items if row.entry not in lacking]) if lacking else self.entries
+
+    def begins_as(self, entries: bytes) -> int:
+        """How many of these entries are those of the first rows."""
+        many = min(len(entries), len(self.entries)) // _ENTRY
+        ours = np.frombuffer(self.entries, np.uint8, many * _ENTRY)
+        others = np.flatnonzero(ours != np.frombuffer(entries, np.uint8, many * _ENTRY))
+        return int(others[0]) // _ENTRY if len(others) else many
 
     def links_among(self, rows: Sequence[int]) -> list[tuple[UUID, UUID]] | None:
         """Pairs of a fact and what it was taken from, among these rows."""
@@ -189,9 +201,11 @@ class SnapshotCache:
             self._keep(key, before)
             return before, owned.waiting
         state = VisibleVersions(changes=owned.changes, versions=owned.entries, waiting=owned.waiting)
+        rows = list(before.items[: before.begins_as(owned.entries)]) if before is not None and not before.lacking else []
         new = {row.entry: row for row in owned.rows}
         known, items = (before.places, before.items) if before is not None else ({}, [])
-        rows = [new[entry] if entry in new else items[known[entry]] for entry in _entries(owned.entries)]
+        for entry in _entries(owned.entries[len(rows) * _ENTRY :]):
+            rows.append(new[entry] if entry in new else items[known[entry]])
         snapshot = _snapshot(rows, state, dimensions, before=before, links=owned.links)
         self._keep(key, snapshot)
         return snapshot, owned.waiting
@@ -288,8 +302,10 @@ def _snapshot(
     """The snapshot of these rows; what those of the snapshot before were turned into is taken over."""
     places = np.full(len(rows), -1)
     if before is not None:
-        same = before.places
-        places = np.array([same.get(row.entry, -1) for row in rows], dtype=np.int64)
+        first = before.begins_as(b"".join([row.entry for row in rows]))
+        places[:first] = np.arange(first)
+        same = before.places if first < len(rows) else {}
+        places[first:] = [same.get(row.entry, -1) for row in rows[first:]]
     vectors = np.full((len(rows), dimensions), np.nan, dtype=np.float32)
     kept = places >= 0
     if before is not None and kept.any():

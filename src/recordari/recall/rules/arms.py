@@ -15,6 +15,11 @@ from recordari.recall.rules.temporal.times import Interval
 FEW_MENTIONS = 12
 """Links lead through names that at most so many items mention: a name that is everywhere links nothing."""
 _NOTHING = np.empty(0, dtype=np.int64)
+_BITS = 1 << np.arange(len(ARMS))
+_ARMS = [
+    tuple(arm for bit, arm in enumerate(ARMS) if number >> bit & 1) or (BESIDE,) for number in range(1 << len(ARMS))
+]
+"""The arms of each sum of their bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +57,9 @@ class ArmHits:
 
     def found_by(self, rows: Sequence[int]) -> list[tuple[str, ...]]:
         """The arms that found each of these rows."""
-        arms = {arm: frozenset(indexes.tolist()) for arm, indexes in self.arms.items()}
-        return [tuple(arm for arm, indexes in arms.items() if row in indexes) or (BESIDE,) for row in rows]
+        many = len(self.results.similarity)
+        found = np.array([marked(many, indexes)[list(rows)] for indexes in self.arms.values()]).T
+        return [_ARMS[sum(bits)] for bits in (found * _BITS).tolist()]
 
 
 def find_rows(
