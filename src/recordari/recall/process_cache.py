@@ -201,7 +201,9 @@ class SnapshotCache:
             self._keep(key, before)
             return before, owned.waiting
         state = VisibleVersions(changes=owned.changes, versions=owned.entries, waiting=owned.waiting)
-        rows = list(before.items[: before.begins_as(owned.entries)]) if before is not None and not before.lacking else []
+        rows = (
+            list(before.items[: before.begins_as(owned.entries)]) if before is not None and not before.lacking else []
+        )
         new = {row.entry: row for row in owned.rows}
         known, items = (before.places, before.items) if before is not None else ({}, [])
         for entry in _entries(owned.entries[len(rows) * _ENTRY :]):

@@ -145,11 +145,8 @@ class _Recall:
         # The model takes longest: meanwhile everything happens that needs no vector.
         embedding = asyncio.create_task(self._embedded(view))
         try:
-            view, line, interval = await asyncio.gather(
-                self.resources.get(TenantViews).with_terms(self.resources.database, self.identity, terms),
-                self._line(),
-                self._interval(),
-            )
+            interval = await self._interval()
+            view, line = await self._with_line(terms)
             search = self._search(terms, view, line, interval)
             lexical = await self._early(search, view)
             vector, model_id, embedded = await embedding
@@ -228,13 +225,15 @@ class _Recall:
         zone = (await self.resources.get(TenantCache).get(self.resources.database, self.identity)).zone
         return question_interval(query, now=now, zone=zone)
 
-    async def _line(self) -> Sequence[SessionId]:
-        """The sessions of the caller's line: to search, and to leave out of history."""
+    async def _with_line(self, terms: Sequence[str]) -> tuple[TenantView, Sequence[SessionId]]:
+        """The view with these terms, and the sessions of the caller's line: to search, and to leave out of history."""
+        database, identity = self.resources.database, self.identity
+        view = self.resources.get(TenantViews).with_terms(database, identity, terms)
         if not {AskedScope.SESSION, AskedScope.HISTORY} & self.scopes:
-            return ()
+            return await view, ()
         if self.line is not None:
-            return self.line
-        return await memory_storage.read_line(self.resources.database, self.identity)
+            return await view, self.line
+        return await asyncio.gather(view, memory_storage.read_line(database, identity))
 
     async def _early(self, search: Search, view: TenantView) -> LexicalHits | None:
         """Hits that need no vector; None where a snapshot may answer."""

@@ -1,10 +1,10 @@
-"""The queries of recall: hits that need no vector, candidates, snapshots, and counts of use."""
+"""The queries of recall: hits that need no vector, candidates, and snapshots."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import zip_longest
@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from pgvector import HalfVector
 
 from recordari.core.checks import BEGINNING, END
-from recordari.core.identity import AskedScope, Identity, Owner, SessionId, session_thread
+from recordari.core.identity import AskedScope, Identity, SessionId, session_thread
 from recordari.core.items import READ_COLUMNS, Item, Kind
 from recordari.core.text import tsquery_literal
 from recordari.db.database import BatchedQuery, Database, Record, Transaction, reader
+from recordari.db.pipeline import Written
 from recordari.db.queries import Queries, Query
-from recordari.recall.request import ItemUse, SeenBy
 from recordari.recall.rules.arms import FEW_MENTIONS, FULL_DEPTHS, Depths
 from recordari.recall.rules.candidates import Candidate
 from recordari.recall.rules.sources import HISTORY_KINDS
@@ -333,7 +333,9 @@ class SnapshotRow:
         if self._item is None:
             columns = self._columns
             if self._reads is not None:
-                columns = [None if sent is None else read(sent) for read, sent in zip(self._reads, columns, strict=True)]
+                columns = [
+                    None if sent is None else read(sent) for read, sent in zip(self._reads, columns, strict=True)
+                ]
             self._item = _read_item(**dict(zip(READ_COLUMNS, columns, strict=True)))
             self._columns, self._reads = (), None
         return self._item
@@ -391,12 +393,17 @@ async def find_owned_rows(
     limit: int,
 ) -> OwnedRows:
     """The visible items, unless their count of changes is the known one; whole only those that are not among the entries."""
-    identity = visibility.identity
-    parameters = _visible_parameters(identity, visibility) | _vector_parameters(identity, visibility)
-    parameters |= {"topics": list(topics), "limit": limit, "session_user": identity.user_id}
-    parameters |= {"model_id": model_id, "known": known, "entries": entries}
-    query = replace(_snapshot_query(visibility, queries.owned_rows), binary=True)
-    rows, reads = await database.execute_late(identity, query, late=len(READ_COLUMNS), **parameters)
+    query, parameters = _owned_query(visibility, tuple(topics))
+    rows, reads = await database.execute_late(
+        visibility.identity,
+        query,
+        late=len(READ_COLUMNS),
+        **parameters,
+        model_id=model_id,
+        known=known,
+        entries=entries,
+        limit=limit,
+    )
     changes, waiting, visible, links, *_ = rows[0]
     return OwnedRows(
         changes=changes,
@@ -405,6 +412,16 @@ async def find_owned_rows(
         links=links or b"",
         rows=[_snapshot_row(*row[5:], reads=reads) for row in rows if row[4] is not None],
     )
+
+
+@lru_cache(maxsize=10_000)
+def _owned_query(visibility: Visibility, topics: Sequence[str]) -> tuple[Query, Mapping[str, Written]]:
+    """The query for the items of a small memory, and those of its parameters that stay the same."""
+    identity = visibility.identity
+    parameters = _visible_parameters(identity, visibility) | _vector_parameters(identity, visibility)
+    parameters |= {"topics": list(topics), "session_user": identity.user_id}
+    query = replace(_snapshot_query(visibility, queries.owned_rows), binary=True)
+    return query, {name: Written(value) for name, value in parameters.items()}
 
 
 async def find_snapshot_rows(
@@ -450,40 +467,6 @@ def _snapshot_row(version: bytes, *values: Any, reads: Sequence[Callable[[bytes]
         values[_FOUND + 3 :],
         reads,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accesses:
-    """How often an item was recalled lately, when last, and when by whom."""
-
-    item_id: UUID
-    times: int
-    last_at: datetime
-    seen_by: Mapping[SeenBy, datetime] = field(default_factory=dict)
-
-
-async def add_counts(tx: Transaction, counts: Sequence[Accesses]) -> None:
-    await tx.run(
-        queries.add_counts,
-        item_ids=[count.item_id for count in counts],
-        times=[count.times for count in counts],
-        last_ats=[count.last_at for count in counts],
-    )
-    seen = [(count.item_id, by, at) for count in counts for by, at in count.seen_by.items()]
-    if seen:
-        await tx.run(
-            queries.note_uses,
-            item_ids=[item_id for item_id, _, _ in seen],
-            last_ats=[at for _, _, at in seen],
-            owners=[by.owned_by for _, by, _ in seen],
-            agents=[by.agent_id for _, by, _ in seen],
-            sessions=[by.session_id for _, by, _ in seen],
-            vias=[by.via for _, by, _ in seen],
-        )
-
-
-async def list_uses(tx: Transaction, item_id: UUID, *, owner: Owner | None) -> list[ItemUse]:
-    return await tx.all(queries.list_uses, ItemUse, item_id=item_id, owned_by=owner)
 
 
 def ask_version(identity: Identity) -> BatchedQuery[int]:

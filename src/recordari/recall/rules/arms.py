@@ -87,11 +87,12 @@ def find_rows(
     time = _best(None, ordered, _in_interval(columns, interval), depths.time) if interval and depths.time else _NOTHING
     entity = best(_naming(columns, entity_keys), depths.entity) if entity_keys and depths.entity else _NOTHING
     linked = _linked(columns, entity_keys, depths.entity) if follows_links and depths.entity else _NOTHING
-    entity = np.concatenate([entity, linked[~np.isin(linked, entity)]])
+    if len(linked):
+        entity = np.concatenate([entity, linked[~np.isin(linked, entity)]])
     is_hit = np.zeros(many + 1, dtype=np.bool_)
     for arm in (text, vector, time, entity):
         is_hit[arm] = True
-    is_hit[columns.after[np.flatnonzero(is_hit[:-1])]] = True  # the one after a hit may be its answer
+    is_hit[columns.after[is_hit[:-1]]] = True  # the one after a hit may be its answer
     results = SearchHits(
         hits=np.flatnonzero(is_hit[:-1]),
         similarity=similarity,

@@ -7,6 +7,7 @@ hundred candidates in numpy; nothing here reads a database or a model.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -323,25 +324,38 @@ def spread_over_sessions(features: Features, scores: Floats, penalty: float, lim
     near = np.flatnonzero(scores >= least)
     # A difference of age decides only between equal scores.
     keys = features.moments[near] * -1e-16 - scores[near]
-    sorted_near = near[np.lexsort((near, keys))]
-    # A choice lowers all others of its session alike: of each session only the best that is left can be next.
-    sessions: dict[int, list[tuple[float, int, float]]] = {}
-    sorted_keys, sorted_scores = np.sort(keys).tolist(), scores[sorted_near].tolist()
-    lines = features.threads[sorted_near].tolist()
-    for line, key, hit, score in zip(lines, sorted_keys, sorted_near.tolist(), sorted_scores, strict=True):
-        sessions.setdefault(line, []).append((key, hit, score))
-    heap = [(*members[0], 0, members) for members in sessions.values()]
-    heapq.heapify(heap)
+    best = near[np.lexsort((near, keys))]
+    waiting = list(zip(np.sort(keys).tolist(), best.tolist(), scores[best].tolist(), strict=True))
+    sessions = features.threads[best].tolist()
+    # A choice lowers all others of its session alike: of each session only the best that is left can be next. `heads` has
+    # those of sessions that were chosen from, `behind` what was met after them.
+    heads: list[tuple[float, int, float, int]] = []
+    behind: dict[int, deque[tuple[float, int, float]]] = {}
+    chosen: dict[int, int] = {}
     order: list[tuple[int, float]] = []
+
+    def lower(session: int) -> None:
+        if behind[session]:
+            key, hit, score = behind[session].popleft()
+            loss = penalty * chosen[session]
+            heapq.heappush(heads, (key + loss, hit, score - loss, session))
+
+    place = 0
     while len(order) < limit:
-        _, hit, score, chosen, members = heap[0]
-        order.append((hit, score))
-        if (chosen := chosen + 1) < len(members):
-            key, hit, score = members[chosen]
-            loss = penalty * chosen
-            heapq.heapreplace(heap, (key + loss, hit, score - loss, chosen, members))
+        while place < len(waiting) and (session := sessions[place]) in chosen:
+            behind[session].append(waiting[place])
+            if len(behind[session]) == 1 and all(head[3] != session for head in heads):
+                lower(session)
+            place += 1
+        if place == len(waiting) or (heads and heads[0][:2] < waiting[place][:2]):
+            _, hit, score, session = heapq.heappop(heads)
         else:
-            heapq.heappop(heap)
+            (_, hit, score), session = waiting[place], sessions[place]
+            behind[session] = deque()
+            place += 1
+        order.append((hit, score))
+        chosen[session] = chosen.get(session, 0) + 1
+        lower(session)
     return order
 
 
