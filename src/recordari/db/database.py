@@ -436,18 +436,22 @@ Record = dict[str, Any]
 class BatchedQuery(Generic[T]):
     """A query that only reads, with its parameters; it has an `answer` after `Database.read_batch`."""
 
-    __slots__ = ("_parameters", "_read", "query", "rows")
+    __slots__ = ("_answer", "_parameters", "_read", "query", "rows")
 
     def __init__(self, query: Query, read: Callable[[list[Record]], T], **parameters: Any) -> None:
         self.query = query
         self._read = read
         self._parameters = parameters
         self.rows: list[Record] | None = None
+        self._answer: tuple[T] | None = None
 
     @property
     def answer(self) -> T:
-        assert self.rows is not None, "it was not sent yet"
-        return self._read(self.rows)
+        """What was read; made of the rows at first use."""
+        if self._answer is None:
+            assert self.rows is not None, "it was not sent yet"
+            self._answer = (self._read(self.rows),)
+        return self._answer[0]
 
     def parameters(self, bound: Mapping[str, Any]) -> Mapping[str, Any]:
         return with_bound(bound, self._parameters)

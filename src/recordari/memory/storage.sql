@@ -4,7 +4,7 @@ SELECT pg_advisory_xact_lock(taken.key) FROM (
     SELECT DISTINCT thread_lock(%(tenant_id)s, thread) AS key FROM unnest(%(threads)s::text[]) AS thread ORDER BY 1 OFFSET 0) taken
 
 -- name: new_items
--- The part of a statement that writes new items in order, each at the next position of its thread; existing keys are left alone. A
+-- Fragment: writes new items in order, each at the next position of its thread; existing keys are left alone. A
 -- vector holds if it was made by the tenant's only model with the head of the message before: then it is written with the names and
 -- an outbox entry of the next work. Else the item gets an outbox entry of the topic.
 -- Look-ups by key are in LATERAL … OFFSET 0: a generic plan would otherwise read all rows of a small tenant. MATERIALIZED: a
