@@ -42,12 +42,12 @@ def tables_of_tenants(server: Any) -> set[str]:
 
 
 @cache
-def parsed(text: str) -> list[exp.Expression]:
+def parsed(text: str) -> list[exp.Expr]:
     readable = _DISTANCE.sub("-", _PLACEHOLDER.sub(r"given_\1()", text).replace("%%", "%"))
     return [tree for tree in sqlglot.parse(readable, dialect="postgres") if tree is not None]
 
 
-def statement_of(node: exp.Expression) -> exp.Expression | None:
+def statement_of(node: exp.Expr) -> exp.Expr | None:
     """The nearest statement or subquery around a node."""
     while (parent := node.parent) is not None:
         if isinstance(parent, STATEMENTS):
@@ -64,8 +64,9 @@ def is_bound(table: exp.Table) -> bool:
     for equal in around.find_all(exp.EQ):
         if statement_of(equal) is around:
             for side, other in ((equal.left, equal.right), (equal.right, equal.left)):
-                is_tenant = isinstance(side, exp.Column) and side.name == "tenant_id"
-                if is_tenant and side.table in {"", table.alias_or_name} and other.find(exp.Column) is None:
+                if not isinstance(side, exp.Column) or side.name != "tenant_id":
+                    continue
+                if side.table in {"", table.alias_or_name} and other.find(exp.Column) is None:
                     return True
     return False
 

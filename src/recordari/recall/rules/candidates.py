@@ -287,7 +287,7 @@ class Columns:
     def wished(self, tokens: Tokens) -> Floats:
         """How near the question is to what each standing wish is about, 0 to 1; 0 for what is no such wish."""
         near = np.zeros(len(self.rows))
-        wishes = np.flatnonzero((self.traits & Trait.WISHES > 0) & ~self.is_others)
+        wishes = np.flatnonzero((self._table["traits"] & Trait.WISHES > 0) & ~self.is_others)
         if len(wishes) and len(tokens.ids):
             about = self.cached(("wishes",), lambda: self._about(wishes, tokens))
             near[wishes] = np.maximum(about @ _direction(tokens.ids, tokens), 0)
