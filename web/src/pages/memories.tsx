@@ -10,6 +10,7 @@ import { address, changeSettings, go, usePlace } from "../kit/router";
 import { Check, Choice, Empty, Filters, KINDS, kindName, Page, Show, TextField } from "../kit/ui";
 
 const HEIGHT = 56;
+const MOST_FOUND = 50; // the most that recall gives
 
 export default function Memories() {
   const { query } = usePlace();
@@ -138,7 +139,7 @@ function Recalled() {
   const isNarrowed = Object.values(narrow).some(Boolean) && narrow.state !== "any";
   const body = {
     query: question,
-    top_k: isNarrowed || narrow.tier ? 100 : 20,
+    top_k: isNarrowed ? MOST_FOUND : 20,
     source_kinds: kind ? [kind] : undefined,
     scope: (query.get("scope") || undefined) as AskedScope | undefined,
     since: moment(query.get("since")),
