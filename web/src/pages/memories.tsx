@@ -136,7 +136,7 @@ function Recalled() {
   const question = useQuiet((query.get("q") ?? "").trim(), 180);
   const kind = query.get("kind") as Kind | null;
   const narrow = { tier: query.get("tier"), trust: query.get("trust"), session: query.get("session"), state: query.get("state") };
-  const isNarrowed = Object.values(narrow).some(Boolean) && narrow.state !== "any";
+  const isNarrowed = Boolean(narrow.tier || narrow.trust || narrow.session || (narrow.state && narrow.state !== "any"));
   const body = {
     query: question,
     top_k: isNarrowed ? MOST_FOUND : 20,
