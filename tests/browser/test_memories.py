@@ -6,10 +6,12 @@ from pathlib import Path
 
 from tests.browser.chromium import dashboard, only_in_full
 from tests.patience import until
+from tests.working import work_off
 
 from recordari.app import Memory
 from recordari.core.identity import Scope
 from recordari.core.items import Kind, NewItem
+from recordari.sessions.rules.window import NewMessage
 
 
 async def test_a_memory_is_found_corrected_and_forgotten(memory: Memory, tmp_path: Path) -> None:
@@ -45,6 +47,39 @@ async def test_a_memory_is_found_corrected_and_forgotten(memory: Memory, tmp_pat
 
 async def _is_gone(memory: Memory, text: str) -> bool:
     return not any(text in item.content for item in (await memory.list_items()).items)
+
+
+@only_in_full
+async def test_filters_choose_among_what_was_found_and_the_way_back_keeps_them(memory: Memory, tmp_path: Path) -> None:
+    trip = memory.acting_as(user="ana", session="trip")
+    await trip.add_messages([NewMessage(content="The ferry to Paje leaves at nine.")])
+    await memory.acting_as(user="ana").remember_fact("Ana takes the ferry to Uroa", scope="user")
+    await work_off(memory)
+    async with dashboard(memory.resources.settings, tmp_path) as board:
+        await board.sign_in(memory)
+        page = board.page
+        await board.open("/ui/memories?as_user=ana")
+        await page.get_by_label("Question").fill("ferry")
+        found = page.get_by_role("list", name="Memories found")
+        await found.get_by_text("Uroa").first.wait_for()
+        await page.get_by_label("Session", exact=True).fill("trip")
+        await found.get_by_text("Uroa").wait_for(state="detached")
+        await found.get_by_text("Paje").first.click()
+        await page.get_by_test_id("text").get_by_text("Paje").first.wait_for()
+        await page.get_by_role("link", name="← Memories").click()
+        await found.get_by_text("Paje").first.wait_for()
+        assert await page.get_by_label("Session", exact=True).input_value() == "trip"
+
+
+@only_in_full
+async def test_the_overview_shows_a_change_as_it_happens(memory: Memory, tmp_path: Path) -> None:
+    await memory.remember_fact("The harbour of Kendwa closes at six", scope="tenant")
+    async with dashboard(memory.resources.settings, tmp_path) as board:
+        await board.sign_in(memory)
+        await board.page.get_by_text("live", exact=True).first.wait_for()
+        await memory.remember_fact("The lighthouse of Paje is white", scope="tenant")
+        await board.page.get_by_role("link", name="The lighthouse of Paje is white").first.wait_for()
+        await board.sees("2 live memories")
 
 
 @only_in_full

@@ -10,6 +10,13 @@ export interface Column<T> {
   class?: string;
 }
 
+/** A value with the name of its column, for screens where a row becomes a card; a cell without a value stays empty. */
+function Cell<T>({ column, row }: { column: Column<T>; row: T }) {
+  const content = column.cell(row);
+  const isEmpty = content === null || content === undefined || content === false || content === "";
+  return <td class={column.class} data-title={column.title}>{isEmpty ? null : <div>{content}</div>}</td>;
+}
+
 export function DataTable<T>({ label, rows, columns, keyOf }: { label: string; rows: readonly T[]; columns: Column<T>[]; keyOf: (row: T) => string | number }) {
   return (
     <div class="scroll-x" tabIndex={0} role="region" aria-label={label}>
@@ -20,7 +27,7 @@ export function DataTable<T>({ label, rows, columns, keyOf }: { label: string; r
         <tbody>
           {rows.map((row) => (
             <tr key={keyOf(row)}>
-              {columns.map((column) => <td key={column.title} class={column.class} data-title={column.title}>{column.cell(row)}</td>)}
+              {columns.map((column) => <Cell key={column.title} column={column} row={row} />)}
             </tr>
           ))}
         </tbody>

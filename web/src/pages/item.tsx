@@ -258,7 +258,7 @@ function AuditOf({ id }: { id: string }) {
     <Section title="Audit">
       <Show of={audit}>
         {(page) => page.items.length === 0 ? <p class="muted">Nobody has changed it.</p> : (
-          <div class="scroll-x"><table class="plain"><tbody>{page.items.map((entry) => (
+          <div class="scroll-x"><table><tbody>{page.items.map((entry) => (
             <tr key={entry.audit_id}><td class="nowrap"><Time at={entry.at} /></td><td>{entry.action}</td><td class="muted">{entry.actor}</td><td dir="auto">{entry.reason}</td></tr>
           ))}</tbody></table></div>
         )}
@@ -350,7 +350,7 @@ function Holds({ item, close }: { item: Item; close: () => void }) {
     <Dialog title="Holds" close={close}>
       <p>While an action holds a memory, nothing may remove it: neither decay, nor forgetting, nor the erasure of its user.</p>
       <Show of={holds}>
-        {(list) => list.length === 0 ? <p class="muted">No action holds it.</p> : <table class="plain"><tbody>{list.map((hold) => <tr key={hold.action_id}><td>{hold.action_id}</td><td><Time at={hold.created_at} /></td><td class="right">{isAdmin() && <Button kind="quiet" onClick={() => run(call("release", { path: { ...path, action_id: hold.action_id } }))}>Release</Button>}</td></tr>)}</tbody></table>}
+        {(list) => list.length === 0 ? <p class="muted">No action holds it.</p> : <table><tbody>{list.map((hold) => <tr key={hold.action_id}><td>{hold.action_id}</td><td><Time at={hold.created_at} /></td><td class="right">{isAdmin() && <Button kind="quiet" onClick={() => run(call("release", { path: { ...path, action_id: hold.action_id } }))}>Release</Button>}</td></tr>)}</tbody></table>}
       </Show>
       <form onSubmit={(event) => { event.preventDefault(); run(call("hold", { path: { ...path, action_id: action.trim() } })); }}>
         <label class="field"><span>Hold it for (your own id of the case)</span><input value={action} onInput={(event) => setAction(event.currentTarget.value)} /></label>

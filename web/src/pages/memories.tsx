@@ -10,6 +10,7 @@ import { address, changeSettings, go, usePlace } from "../kit/router";
 import { Check, Choice, Empty, Filters, KINDS, kindName, Page, Show, TextField } from "../kit/ui";
 
 const HEIGHT = 56;
+const MOST_FOUND = 50; // the most that recall gives
 
 export default function Memories() {
   const { query } = usePlace();
@@ -135,10 +136,10 @@ function Recalled() {
   const question = useQuiet((query.get("q") ?? "").trim(), 180);
   const kind = query.get("kind") as Kind | null;
   const narrow = { tier: query.get("tier"), trust: query.get("trust"), session: query.get("session"), state: query.get("state") };
-  const isNarrowed = Object.values(narrow).some(Boolean) && narrow.state !== "any";
+  const isNarrowed = Boolean(narrow.tier || narrow.trust || narrow.session || (narrow.state && narrow.state !== "any"));
   const body = {
     query: question,
-    top_k: isNarrowed || narrow.tier ? 100 : 20,
+    top_k: isNarrowed ? MOST_FOUND : 20,
     source_kinds: kind ? [kind] : undefined,
     scope: (query.get("scope") || undefined) as AskedScope | undefined,
     since: moment(query.get("since")),
