@@ -152,6 +152,10 @@ bench-turn: $(VENV)/.installed-dev ## Measure a whole turn over REST: latency, C
 bench-proxy: $(VENV)/.installed-dev ## Measure what the proxy costs a stream of tokens, side by side without it
 	@$(BIN)/python bench/proxy.py $(ARGS)
 
+.PHONY: bench-hook
+bench-hook: $(VENV)/.installed-dev ## Measure how long a coding agent waits for the hook at each event
+	@$(BIN)/python bench/hook.py $(ARGS)
+
 .PHONY: bench-growth
 bench-growth: $(VENV)/.installed-dev ## Measure a turn in a tenant of 1,000 to 1,000,000 items, and the disk of an item
 	@$(BIN)/python bench/growth.py $(ARGS)

@@ -19,13 +19,12 @@ import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from serving import tree_cpu
+from serving import folder, tree_cpu
 
 PROGRAM = Path(sys.executable).with_name("recordari")
 
@@ -84,10 +83,9 @@ def free_port() -> int:
         return port
 
 
-def wait_for(is_ready: Callable[[], bool], seconds: float = 600) -> None:
-    end = time.monotonic() + seconds
+def wait_for(is_ready: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
     while not is_ready():
-        assert time.monotonic() < end
+        assert process.poll() is None, "it did not start"
         time.sleep(0.05)
 
 
@@ -103,25 +101,25 @@ def answers(port: int) -> bool:
 
 def main(tokens: int, rounds: int) -> None:
     upstream, memory, proxy = free_port(), free_port(), free_port()
-    with tempfile.TemporaryDirectory() as home:
-        environment = {**os.environ, "RECORDARI_HOME": home, "RECORDARI_PORT": str(memory)}
+    with folder(None, "recordari-proxy-") as home:
+        environment = {**os.environ, "RECORDARI_HOME": str(home), "RECORDARI_PORT": str(memory)}
         environment["RECORDARI_EMBEDDING_PROFILE"] = "fast"
-        log = Path(home) / "serve.log"
+        log = home / "serve.log"
         with log.open("wb") as out:
             started = [
                 subprocess.Popen([sys.executable, __file__, "--model", str(upstream)]),
                 subprocess.Popen([PROGRAM, "serve"], env=environment, stdout=out, stderr=subprocess.STDOUT),
             ]
         try:
-            wait_for(lambda: answers(upstream) and answers(memory) and "rcd_" in log.read_text("utf-8"))
+            wait_for(lambda: answers(upstream) and answers(memory) and "rcd_" in log.read_text("utf-8"), started[1])
             key = re.search(r"rcd_\S+", log.read_text("utf-8"))
             assert key is not None
-            (Path(home) / "model.key").write_text("model-key")
+            (home / "model.key").write_text("model-key")
             options = ["--port", str(proxy), "--openai-url", f"http://127.0.0.1:{upstream}"]
             options += ["--openai-key-file", f"{home}/model.key"]
             quiet = subprocess.DEVNULL
             started.append(subprocess.Popen([PROGRAM, "proxy", *options], env=environment, stdout=quiet, stderr=quiet))
-            wait_for(lambda: answers(proxy))
+            wait_for(lambda: answers(proxy), started[2])
             measure(started[-1].pid, upstream, proxy, key[0], tokens, rounds)
         finally:
             for process in reversed(started):

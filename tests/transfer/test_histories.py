@@ -201,3 +201,12 @@ def test_the_command_plans_and_imports(settings: Settings, tmp_path: Path) -> No
     assert command.json(*arguments, "--dry-run")["new"] == 2
     assert command.json(*arguments)["new"] == 2
     assert command.json(*arguments, "--dry-run")["new"] == 0
+
+
+async def test_a_session_that_hooks_have_kept_is_not_imported_again(memory: Memory) -> None:
+    ana = memory.acting_as(user="ana")
+    await ana.open_session("s1", metadata={"host": "claude-code", "project": "atlas"})
+    left = await ana.import_foreign("claude-code", CODE)
+    assert left.new == 0 and list(left.skipped.values()) == [2] and "hooks" in next(iter(left.skipped))
+    other = await memory.acting_as(user="bo").import_foreign("claude-code", CODE)
+    assert other.new == 2, "the hooks of one user say nothing about another"

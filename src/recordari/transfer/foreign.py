@@ -18,9 +18,11 @@ from recordari.knowledge.sources import add_source
 from recordari.memory import storage as memory_storage
 from recordari.memory.remember import IMPORT_BATCH, remember_many
 from recordari.privacy.sanitise import sanitise_items
+from recordari.transfer import storage
 from recordari.transfer.rules import READERS, Foreign, ForeignOwner, ForeignSource, ImportedForeign, Note
 
 CHANGED = "it was imported before with another text, or its id is taken"
+CAPTURED = "its session was kept while it went on, by the hooks of the host"
 ANOTHERS = "it belongs to another user or agent than the one who imports"
 
 
@@ -41,6 +43,7 @@ async def import_foreign(
     result = ImportedForeign()
     owner = ForeignOwner(user_id=identity.user_id, agent_id=identity.agent_id, session_id=identity.session_id)
     memories = list(READERS[source](document, owner))
+    memories = await _without_captured(resources, identity, memories)
     result.describe(memories)
     for note in [memory.note for memory in memories if memory.note is not None]:
         await _add_note(resources, identity, note, result, dry_run=dry_run)
@@ -57,6 +60,16 @@ async def import_foreign(
             progress(result.done, len(memories))
     result.facts = list(dict.fromkeys(result.facts))
     return result
+
+
+async def _without_captured(resources: Resources, identity: Identity, memories: Sequence[Foreign]) -> Sequence[Foreign]:
+    """Leave out what hooks have kept already: their ids are others, so that it would be here twice."""
+    sessions = {memory.session_id for memory in memories if memory.session_id is not None and memory.item is not None}
+    if not sessions:
+        return memories
+    async with resources.database.transaction(identity) as tx:
+        captured = await storage.sessions_of_hosts(tx, sorted(sessions), user_id=identity.user_id)
+    return [Foreign(left_out=CAPTURED) if memory.session_id in captured else memory for memory in memories]
 
 
 OwnerIds = tuple[str | None, str | None, str | None]

@@ -101,6 +101,12 @@ _BEFORE = {"state": queries.import_state_owners}
 _AFTER = {"protected_source": queries.import_protected_texts}
 
 
+async def sessions_of_hosts(tx: Transaction, session_ids: Sequence[str], *, user_id: str | None) -> set[str]:
+    """Those of the sessions that the hooks of a coding agent have kept."""
+    rows = await tx.dicts(queries.sessions_of_hosts, session_ids=list(session_ids), user_id=user_id)
+    return {row["session_id"] for row in rows}
+
+
 async def has_tombstones(tx: Transaction) -> bool:
     return bool(await tx.value(queries.has_tombstones))
 

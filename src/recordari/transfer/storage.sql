@@ -1,3 +1,9 @@
+-- name: sessions_of_hosts
+-- Those of these sessions of a user that the hooks of a coding agent kept while they went on.
+SELECT session_id FROM sessions
+WHERE tenant_id = %(tenant_id)s AND session_id = ANY(%(session_ids)s) AND user_id IS NOT DISTINCT FROM %(user_id)s::text
+    AND metadata ? 'host'
+
 -- name: export_users
 -- Users, a page at a time.
 SELECT user_id AS key, to_jsonb(t) - 'tenant_id' AS row FROM users t
