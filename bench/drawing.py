@@ -51,6 +51,7 @@ class Names(Protocol):
     def an_id(self, draw: random.Random, noun: str, *, is_uuid: bool) -> str: ...
 
     def a_text(self, draw: random.Random, *, is_shared: bool) -> str: ...
+    def is_private(self, value: Any) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,8 +280,11 @@ class Drawing:
         if "const" in schema:
             return schema["const"]
         given = self._names.a_value(self._draw, name) if name else None
-        is_private_shared = name == "scope" and given in SHARED_SCOPES and not self._is_shared
-        if given is not None and _fits(given, schema) and not is_private_shared:
+        if name == "scope":
+            is_misplaced = given in SHARED_SCOPES and not self._is_shared
+        else:
+            is_misplaced = self._is_shared and self._names.is_private(given)
+        if given is not None and _fits(given, schema) and not is_misplaced:
             return given
         if "enum" in schema:
             return self._chosen(schema["enum"], name)

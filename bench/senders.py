@@ -150,6 +150,10 @@ class Sender:
         name = self.renamed.get(name, ALIASES.get(name, name))
         return self.bundle.get(name) if draw.random() < 0.95 else None
 
+    def is_private(self, value: Any) -> bool:
+        """Whether a value contains a text that only the sender's user may see."""
+        return self.word != self.common_word and self.word in str(value)
+
     def wants(self, name: str) -> bool:
         return name in WANTED
 

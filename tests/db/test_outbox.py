@@ -114,7 +114,8 @@ async def test_while_requests_wait_small_batches_take_turns_and_all_work_is_done
     resources = memory.resources.replacing(Pace, replace(IMPATIENT, batch=100))
     courtesy = Courtesy()
     courtesy.requests_wait = lambda: requests_wait
-    at_once, most, sizes = 0, 0, []
+    at_once, most = 0, 0
+    sizes: list[int] = []
 
     async def handle(resources: Resources, identity: Identity, batch: Batch) -> None:
         nonlocal at_once, most

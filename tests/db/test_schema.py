@@ -161,7 +161,7 @@ def test_every_query_prepares_on_the_migrated_schema(query: Query, prepared_conn
         return f"${positions.setdefault(match.group(1), len(positions) + 1)}"
 
     statement = re.sub(r"%\((\w+)\)[sb]", numbered, query.sql).replace("%%", "%")
-    if statement.split()[0] in {"SET", "LISTEN", "NOTIFY", "CREATE", "GRANT"}:
+    if statement.split()[0] in {"SET", "LISTEN", "NOTIFY", "CREATE", "GRANT", "CHECKPOINT"}:
         prepared_connection.execute(statement)
     else:
         prepared_connection.execute(f"PREPARE probe AS {statement}")

@@ -206,6 +206,19 @@ async def test_an_answer_goes_with_what_it_shows_and_its_request_is_not_done_aga
         assert (await door.request("POST", "/v1/items", **other)).status_code == 201, "others keep their answers"
 
 
+async def test_the_answer_that_shows_a_note_goes_with_the_note(resources: Resources) -> None:
+    async with open_door(resources) as door:
+        await door.request("POST", "/v1/sessions", json={"session_id": "s1"}, headers=ANA)
+        notes = "/v1/sessions/s1/notes"
+        keyed: dict[str, Any] = {"json": {"content": f"call {SECRET}"}, "headers": {"Idempotency-Key": "note", **ANA}}
+        note = (await door.request("POST", notes, **keyed)).json()
+        assert SECRET in (await door.request("POST", notes, **keyed)).text
+        assert (await door.request("DELETE", f"{notes}/{note['note_id']}", headers=ANA)).status_code == 204
+        again = await door.request("POST", notes, **keyed)
+        assert again.status_code == 409 and SECRET not in again.text
+        assert (await door.request("GET", notes, headers=ANA)).json()["items"] == []
+
+
 async def test_the_answers_of_an_erased_user_are_gone(resources: Resources, settings: Settings) -> None:
     async with open_door(resources) as door:
         run = {"run_id": "r1", "session_id": "s1", "input": {"goal": SECRET}}

@@ -34,6 +34,8 @@ Connection = psycopg.AsyncConnection[Any]
 
 queries = Queries(__name__)
 
+CHECKPOINT_SECONDS = 0.2  # enough to ask for one
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
@@ -122,9 +124,9 @@ async def ask_for_checkpoint(owner_dsn: str) -> None:
     A new schema is hundreds of files. While they are not on the disk, a start after a crash writes them first.
     """
     async with await _connect(owner_dsn) as connection:
-        await connection.execute(queries.wait_shortly.sql)
-        with suppress(psycopg.Error):  # the server goes on by itself
-            await connection.execute(queries.checkpoint.sql)
+        with suppress(TimeoutError, psycopg.Error):  # the server goes on by itself
+            async with asyncio.timeout(CHECKPOINT_SECONDS):
+                await connection.execute(queries.checkpoint.sql)
 
 
 @asynccontextmanager

@@ -22,10 +22,6 @@ SELECT to_regnamespace('recordari') IS NOT NULL AND to_regnamespace('recordari_q
         SELECT 1 FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid JOIN pg_roles u ON u.oid = m.member
         WHERE g.rolname = 'recordari_retention' AND u.rolname = %(login)s)
 
--- name: wait_shortly
--- The next statement is cut off at once.
-SET statement_timeout = '20ms'
-
 -- name: checkpoint
 -- Write everything to the files.
 CHECKPOINT

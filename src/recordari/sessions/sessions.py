@@ -390,6 +390,7 @@ async def delete_note(resources: Resources, identity: Identity, session_id: str,
         session = (await find_newest(tx, session_id)).session
         if not await storage.delete_notes(tx, session, [note_id]):
             raise NotFound("this session has no such note")
+        await storage.empty_answer_of_note(tx, note_id)
 
 
 async def close_idle(resources: Resources, identity: Identity, **_: Any) -> None:

@@ -345,6 +345,10 @@ def _key(session: Session) -> dict[str, str]:
     return {"session_id": session.session_id, "owned_by": session.owned_by}
 
 
+async def empty_answer_of_note(tx: Transaction, note_id: UUID) -> None:
+    await tx.run(queries.empty_answer_of_note, note_id=note_id)
+
+
 async def delete_notes(tx: Transaction, session: Session, note_ids: Sequence[UUID]) -> int:
     return await tx.run(queries.delete_notes, **_key(session), note_ids=list(note_ids))
 

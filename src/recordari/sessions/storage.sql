@@ -259,6 +259,11 @@ SELECT note_id FROM all_notes ORDER BY importance DESC, note_id DESC OFFSET %(mo
 DELETE FROM notes
 WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s AND note_id = ANY(%(note_ids)s)
 
+-- name: empty_answer_of_note
+-- The answer kept by idempotency key when a note was made: the key stays used, but what was answered is gone.
+UPDATE answers SET sealed = NULL, shows = '{}'
+WHERE tenant_id = %(tenant_id)s AND sealed IS NOT NULL AND shows && ARRAY[%(note_id)s::uuid::text]
+
 -- name: list_notes
 -- The notes of a session in the order they were made.
 SELECT note_id, kind, content, importance, item_id, created_at FROM notes

@@ -123,9 +123,9 @@ def create_app(
             opened.telemetry.watch("recordari_admission", "Places and queue of requests.", admission.figures)
             opened.get(Courtesy).requests_wait = admission.has_waiting
             app.state.resources = opened
-            app.state.authenticator = authenticator = Authenticator(opened)
-            stack.push_async_callback(authenticator.close)
-            gatekeeper.open(authenticator)
+            app.state.authenticator = Authenticator(opened)
+            stack.push_async_callback(app.state.authenticator.close)
+            gatekeeper.open(app.state.authenticator)
             if remote is not None:
                 await stack.enter_async_context(remote.running())
             for door in mcp:
@@ -154,8 +154,7 @@ def create_app(
     problems.install(app)
     _complete_description(app)
     by_beginning = _include_routers(app)
-    app.router.routes.extend(page_routes(PageFiles()))
-    app.router.routes.extend(metadata_routes(settings))
+    app.router.routes.extend([*page_routes(PageFiles()), *metadata_routes(settings)])
     for door in mcp:
         app.router.routes.append(Route(door.path, door, methods=["POST"], include_in_schema=False))
     app.router.middleware_stack = _switchboard(app.router.middleware_stack, by_beginning)  # type: ignore[assignment]
