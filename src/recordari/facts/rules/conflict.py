@@ -238,7 +238,7 @@ def _says_who_it_is(new: Reading, old: Reading) -> bool:
     for before, mine, noun in zip(new.tokens, new.tokens[1:], new.tokens[2:], strict=False):
         if before.text == "," and "my" in mine.labels and noun.place < new.verb and not old.mentions(noun):
             return True
-        is_same = before.is_name and any(alike(before.key, each.key) for each in old.subject)
+        is_same = (before.is_name or not before.place) and any(alike(before.key, each.key) for each in old.subject)
         if is_same and mine.text in _WHERE_FROM and noun.place <= new.verb:
             return True  # "Vera from work"
     return False

@@ -49,7 +49,8 @@ def given_up(new: Reading, old: Reading) -> bool:
 def _is_this_one(new: Reading, token: Token) -> bool:
     """ "Enough of this tea" leaves tea alone, and so does "the tea's price"."""
     before = new.tokens[token.place - 1].text if token.place else ""
-    return before in _THIS or (token.place + 1 < len(new.tokens) and new.tokens[token.place + 1].kind == "owns")
+    after = new.tokens[token.place + 1 : token.place + 3]
+    return before in _THIS or (len(after) == 2 and after[0].kind == "owns" and after[1].is_content)
 
 
 _THIS = frozenset(
