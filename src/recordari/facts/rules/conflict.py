@@ -223,7 +223,7 @@ def _is_one_of_them(new: Reading, old: Reading) -> bool:
     if old.main[0].text not in old.determiners or new.main[0].text not in new.determiners:
         return False
     same = [token for token in new.subject if any(alike(token.key, each.key) for each in old.subject)]
-    heads = {token.place + 1 for token in same} if new.words.code in _HEAD_LAST else frozenset()
+    heads = {token.place + 1 for token in same if new.words.code in _HEAD_LAST}
     if any(token.place in heads and not old.mentions(token) for token in new.subject):
         return True  # the lamp, and the lamp *shop*
     return any(qualifies(new, old, token) for token in same)
