@@ -387,7 +387,7 @@ def _told_once(items: Sequence[RecalledItem]) -> list[RecalledItem]:
     """The items without those that say again, as another kind of item, what a better one says."""
     kept: list[RecalledItem] = []
     for item in items:
-        others = (other.content for other in kept if other.kind is not item.kind)
+        others = (other.content for other in kept if other.source_kind is not item.source_kind)
         if not any(say_the_same(item.content[:EXAMINED], other[:EXAMINED]) for other in others):
             kept.append(item)
     return kept
