@@ -249,6 +249,16 @@ async def test_nothing_stands_in_a_context_twice(memory: Memory) -> None:
     assert not set(section(context, "long_term")) & set(section(context, "window"))
 
 
+async def test_a_wish_that_was_learnt_twice_is_shown_once(memory: Memory) -> None:
+    ana = memory.acting_as(user="ana", agent="clerk", session="chat")
+    await ana.open_session(session_id="chat")
+    await ana.remember("Please always weigh the crates twice before noon", kind="procedure", scope="user")
+    await ana.remember_fact("Ana wants: always weigh the crates twice before noon")
+    context = await ana.get_context("How often are crates to be weighed before noon?")
+    told = [text for one in ("profile", "long_term") for text in section(context, one)]
+    assert sum(text.count("weigh the crates twice") for text in told) == 1
+
+
 async def test_the_stable_prefix_changes_once_per_epoch(memory: Memory) -> None:
     """W5: "There is exactly one prefix-bust event per compression epoch"; "call recall before answering — don't
     guess"."""

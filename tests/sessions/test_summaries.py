@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,7 +14,7 @@ from hypothesis import strategies as st
 from recordari.core.items import Trust
 from recordari.core.tokens import estimated_tokens
 from recordari.sessions.rules.sessions import NoteKind
-from recordari.sessions.rules.summaries import Said, notes_in, quoted, rolled_summary
+from recordari.sessions.rules.summaries import SUMMARY_TOKENS, Said, notes_in, quoted, rolled_summary
 
 CONVERSATION = [
     Said(speaker="user", trust=Trust.USER, content="Hi! Thanks for joining."),
@@ -37,6 +40,28 @@ def test_a_summary_keeps_what_matters_and_drops_small_talk() -> None:
     summary = rolled_summary("", CONVERSATION, most_tokens=80)
     assert "decided to go with the Belém hall" in summary
     assert "Thanks for joining" not in summary and "user: ok" not in summary
+
+
+def test_long_chats_keep_what_matters_and_none_of_the_boilerplate() -> None:
+    """Ten chats in five languages, renewed every five messages; `must_keep` are regular expressions."""
+    missing, boilerplate = [], []
+    for line in (Path(__file__).parent / "cases" / "chats.jsonl").read_text("utf-8").splitlines():
+        chat = json.loads(line)
+        said = [
+            Said(
+                speaker=turn["name"],
+                content=turn["content"],
+                trust=Trust.USER if turn["role"] == "user" else Trust.AGENT,
+            )
+            for turn in chat["turns"]
+        ]
+        summary = ""
+        for first in range(0, len(said), 5):
+            summary = rolled_summary(summary, said[first : first + 5])
+        assert estimated_tokens(summary) <= SUMMARY_TOKENS
+        missing += [each for each in chat["must_keep"] if not re.search(each, summary, re.IGNORECASE | re.DOTALL)]
+        boilerplate += [each for each in chat["must_not"] if each.casefold() in summary.casefold()]
+    assert missing == [] and boilerplate == []
 
 
 def test_of_an_agent_only_the_conclusion_is_kept() -> None:

@@ -24,7 +24,7 @@ from recordari.context.rules.context import (
     checked_budget,
 )
 from recordari.context.rules.context import plan as plan_context
-from recordari.context.rules.profiles import profile_without
+from recordari.context.rules.profiles import profile_without, say_the_same
 from recordari.context.rules.questions import answer_without
 from recordari.context.rules.rendering import ChatMessage, Composed, ContextSection, Section, compose
 from recordari.context.sources import Base, BaseReader, Fetched, item_of
@@ -48,6 +48,7 @@ RECALLED = tuple(kind for kind, rule in KINDS.items() if rule.in_context)
 MORE_BY_STEPS = 3
 MOST_ROUNDS = 3
 SPLIT_SECONDS = 2.0
+EXAMINED = 400  # characters of an item that may say what another one says
 MOST_COMPOSED = 3
 _FACTS = frozenset({SectionName.SHARED, SectionName.LONG_TERM, SectionName.TEMPORAL})
 """The sections that may show a fact of the profile."""
@@ -375,11 +376,21 @@ class _Assembly:
 
 def _fetched(result: _Recalled) -> Fetched:
     return Fetched(
-        items=[item_of(item) for item in result.items],
+        items=[item_of(item) for item in _told_once(result.items)],
         missing=None if result.items else "nothing was recalled",
         milliseconds=result.milliseconds,
         source="cache" if result.from_cache else "recall",
     )
+
+
+def _told_once(items: Sequence[RecalledItem]) -> list[RecalledItem]:
+    """The items without those that say again, as another kind of item, what a better one says."""
+    kept: list[RecalledItem] = []
+    for item in items:
+        others = (other.content for other in kept if other.source_kind is not item.source_kind)
+        if not any(say_the_same(item.content[:EXAMINED], other[:EXAMINED]) for other in others):
+            kept.append(item)
+    return kept
 
 
 def _widened(share: SectionBudget, name: SectionName, result: _Recalled) -> SectionBudget:

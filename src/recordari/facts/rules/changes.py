@@ -179,7 +179,7 @@ def other_owner(new: Reading, old: Reading) -> bool:
     """Somebody else is in charge."""
     if "takeover" in old.labels:
         return False  # it tells of the same change, or of another one
-    if is_done_by_another(new, old) or _is_new_holder(new, old):
+    if is_done_by_another(new, old) or is_new_holder(new, old):
         return True
     leads = "lead" in old.labels and bool(new.labels & {"lead", "takeover"})
     if not (leads or (_is_done_by(old) and new.labels & {"now", "takeover"}) or _is_role(new, old)) or is_passing(new):
@@ -216,7 +216,7 @@ def is_done_by_another(new: Reading, old: Reading) -> bool:
     return bool(done) and not new.lacks(done) and not old.lacks(new.subject) and bool(new.lacks(old.subject))
 
 
-def _is_new_holder(new: Reading, old: Reading) -> bool:
+def is_new_holder(new: Reading, old: Reading) -> bool:
     """ "Mr Okoro is our landlord", and "our landlord is Ms Fenn now"."""
     if (
         "now" not in new.labels

@@ -229,6 +229,8 @@ def _pieces(sentence: str, speech: Speech) -> Iterator[tuple[str, str]]:
         opening = rest[joint.end :].lstrip() if joint is not None else rest
         if mark == ":" and (speech.has("learn", before) or speech.has("decide", before)):
             continue
+        if mark == "," and speech.starts("for_you", before) and _is_request(opening, speech):
+            continue  # "When you write code, use tabs"
         if mark in {"", ","} and match.group():
             is_cut = _opens(
                 opening, speech, is_asked=is_asked, has_mark=bool(mark), has_joint=joint is not None

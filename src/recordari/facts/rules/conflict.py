@@ -18,7 +18,7 @@ from uuid import UUID
 from recordari.core.described import DESCRIBED
 from recordari.core.items import normalised
 from recordari.core.text import terms
-from recordari.facts.rules.changes import OF_TIMES, RULES, is_done_by_another
+from recordari.facts.rules.changes import OF_TIMES, RULES, is_done_by_another, is_new_holder
 from recordari.facts.rules.claims import EXAMINED, is_single
 from recordari.facts.rules.frames import (
     CHANGES,
@@ -218,10 +218,30 @@ _VERSION = re.compile(r" \d{1,4}(?:\.\d{1,4}){1,3}$")
 
 def _is_one_of_them(new: Reading, old: Reading) -> bool:
     """The team, and the *marketing* team: the newer says something of a part or of another one."""
+    if "my" in old.main[0].labels and _says_who_it_is(new, old):
+        return True
     if old.main[0].text not in old.determiners or new.main[0].text not in new.determiners:
         return False
-    same = (token for token in new.subject if any(alike(token.key, each.key) for each in old.subject))
+    same = [token for token in new.subject if any(alike(token.key, each.key) for each in old.subject)]
+    heads = {token.place + 1 for token in same if new.words.code in _HEAD_LAST}
+    if any(token.place in heads and not old.mentions(token) for token in new.subject):
+        return True  # the lamp, and the lamp *shop*
     return any(qualifies(new, old, token) for token in same)
+
+
+_HEAD_LAST = frozenset({"en", "de", "nl"})
+_WHERE_FROM = frozenset("from at of von aus bei de du di da van uit".split())
+
+
+def _says_who_it_is(new: Reading, old: Reading) -> bool:
+    """ "Ana, my boss," is not "my cousin Ana"."""
+    for before, mine, noun in zip(new.tokens, new.tokens[1:], new.tokens[2:], strict=False):
+        if before.text == "," and "my" in mine.labels and noun.place < new.verb and not old.mentions(noun):
+            return True
+        is_same = (before.is_name or not before.place) and any(alike(before.key, each.key) for each in old.subject)
+        if is_same and mine.text in _WHERE_FROM and noun.place <= new.verb:
+            return True  # "Vera from work"
+    return False
 
 
 def _tells_what_exists(reading: Reading) -> bool:
@@ -314,7 +334,7 @@ def _is_same_subject(new: Reading, old: Reading) -> bool:
         return True
     if "third" in new.labels and not new.subject:
         return any(old.mentions(token) for token in new.contents) and _all_names(lacking)
-    if is_done_by_another(new, old):
+    if is_done_by_another(new, old) or is_new_holder(new, old):
         return True
     # The newer may name the thing that the older says something about.
     if "lead" in old.labels and "lead" in new.labels and "now" in new.labels:

@@ -263,8 +263,8 @@ def _is_anchored(text: str, speech: Speech) -> bool:
         return True
     if speech.has("habit", text):  # not "every step counts"
         return is_own or speech.has("work", text)
-    is_said = speech.has("verb", text) or speech.has("change", text)
-    return is_said and (is_own or speech.has("to_me", text))
+    is_moved = speech.has("change", text) and speech.has("weekday", text)  # "a reunião passou para quinta-feira"
+    return (speech.has("verb", text) or is_moved) and (is_own or speech.has("to_me", text))
 
 
 def _is_state(text: str, speech: Speech, subject: Subject) -> bool:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import re
 
-from recordari.facts.rules.frames import is_narrowed, is_narrower, is_occasion, is_same_thing, qualifies, telling
+from recordari.facts.rules.frames import (
+    is_narrowed,
+    is_narrower,
+    is_occasion,
+    is_passing,
+    is_same_thing,
+    qualifies,
+    telling,
+)
 from recordari.facts.rules.grammar import Token, alike
 from recordari.facts.rules.reading import Reading
 
@@ -15,7 +23,7 @@ def given_up(new: Reading, old: Reading) -> bool:
         is_said = old.has_verb("profession", "work")
         if is_said and old.subject and not old.is_past and not new.lacks(old.subject[:1]):
             return new.tokens[0].key == old.tokens[0].key
-    if not new.is_ended or old.is_given_up or old.is_negated or old.is_past:
+    if not new.is_ended or old.is_given_up or old.is_negated or old.is_past or is_passing(new):
         return False
     found = [*new.endings, *(token for token in new.tokens if "more" in token.labels)]
     cues = {token.clause for token in found}
@@ -31,9 +39,43 @@ def given_up(new: Reading, old: Reading) -> bool:
     fresh = [token for token in telling(tuple(scope)) if not old.mentions(token) and not is_occasion(new, token)]
     if any(new.tokens[value.place].clause in cues and is_narrower(value, old) for value in new.values):
         return False
-    if not shared or len(fresh) > 1 or any(qualifies(new, old, token) for token in shared):
+    if not shared or len(fresh) > 1 or any(qualifies(new, old, token) or _is_this_one(new, token) for token in shared):
+        return False
+    if fresh and scope is behind and _is_another_thing(new, fresh[0], shared):
         return False
     return not fresh or len(shared) > 1 or any(token.is_name for token in shared)
+
+
+def _is_this_one(new: Reading, token: Token) -> bool:
+    """ "Enough of this tea" leaves tea alone, and so does "the tea's price"."""
+    before = new.tokens[token.place - 1].text if token.place else ""
+    after = new.tokens[token.place + 1 : token.place + 3]
+    return before in _THIS or (len(after) == 2 and after[0].kind == "owns" and after[1].is_content)
+
+
+_THIS = frozenset(
+    """this these that those dieser diese diesen diesem dieses ce cet cette ces este esta estos estas esse essa questo questa
+    questi queste deze dit""".split()
+)
+
+
+def _is_another_thing(new: Reading, fresh: Token, shared: list[Token]) -> bool:
+    """Whether something else was given up: the *newsletter* of the bank, and not the bank."""
+    if fresh.text in _HELD or "light" in fresh.labels or fresh.is_name:
+        return False
+    if any(fresh.place == token.place + 1 for token in shared):
+        return new.words.code not in _NOUN_FIRST
+    led = new.tokens[shared[0].place - 1].text if shared[0].place else ""
+    return fresh.place < shared[0].place - 1 and led in _WITH | {"the"} and not fresh.text.endswith("ing")
+
+
+_NOUN_FIRST = frozenset({"fr", "es", "pt", "it"})
+_WITH = frozenset("with mit avec con com met".split())
+_HELD = frozenset(
+    """job jobs position post role habit subscription membership contract account plan class classes lesson lessons course
+    courses practice training team club place seat studies service course abo abonnement vertrag kurs stelle posten""".split()
+)
+"""What one has at a thing, and has it no more without that."""
 
 
 def _is_purpose(new: Reading, old: Reading, token: Token) -> bool:
@@ -69,7 +111,7 @@ _IN_ORDER_TO = frozenset({"to", "um", "pour", "para", "per", "om"})
 def negated(new: Reading, old: Reading) -> bool:
     """The same statement, once with and once without a negation."""
     is_done = _has_got(new, old) or _was_open(old)
-    if new.is_negated == old.is_negated or old.is_past or (new.is_past and not is_done):
+    if new.is_negated == old.is_negated or old.is_past or (new.is_past and not is_done) or is_passing(new):
         return False
     shared = [token for token in new.contents if old.mentions(token)]
     if not shared or (_is_said_of_nobody(old) and not _is_said_of_nobody(new)):
@@ -111,7 +153,7 @@ def _starts(new: Reading, old: Reading, token: Token) -> bool:
 def other_taste(new: Reading, old: Reading) -> bool:
     """Hates, and now loves."""
     one, other = _taste(new), _taste(old)
-    if one is None or other is None or one == other or old.is_past:
+    if one is None or other is None or one == other or old.is_past or is_passing(new):
         return False
     liked = old.predicate or old.contents
     shared = [token for token in liked if new.mentions(token) and token not in old.subject]

@@ -120,7 +120,8 @@ _GENERAL = re.compile(
     re.IGNORECASE,
 )
 _GREETING = re.compile(
-    r"(?:hi|hello|hey|thanks?|thx|great|cool|nice|awesome|perfect|wow|haha|lol|good (?:morning|evening|afternoon)|bye|welcome"
+    r"(?:hi|hello|hey|thanks?|thx|cheers|no worries"
+    r"|great|cool|nice|awesome|perfect|wow|haha|lol|good (?:morning|evening|afternoon)|bye|welcome"
     r"|hallo|danke|guten (?:tag|morgen|abend)|super|alles klar|bonjour|bonsoir|salut|merci|parfait|hola|buen[oa]s|gracias|oi"
     r"|olá|bo[am] (?:dia|tarde|noite)|obrigad[oa]|ciao|buongiorno|grazie|hoi|dank|こんにちは|ありがとう|你好|谢谢)\b",
     re.IGNORECASE,
@@ -235,7 +236,8 @@ def _is_small_talk(sentence: str) -> bool:
     if len(sentence.split()) > SMALL_TALK or _detail(sentence):
         return False
     if reply := _REPLY.match(sentence):
-        return len(set(terms(sentence[reply.end() :]))) < SHORTEST_POINT - 1
+        rest = sentence[reply.end() :]
+        return len(set(terms(rest))) < SHORTEST_POINT - 1 or _GREETING.match(rest) is not None
     if _GREETING.match(sentence):
         return True
     return sentence.endswith(("!", "！")) and len(set(terms(sentence))) <= SHORTEST_POINT
