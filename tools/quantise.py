@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from safetensors.numpy import load_file
@@ -38,7 +39,7 @@ SENTENCES = (
 class Graph:
     """An encoder of BERT as nodes of ONNX, with the names of the original weights."""
 
-    def __init__(self, weights: dict[str, np.ndarray], config: dict[str, Any]) -> None:
+    def __init__(self, weights: dict[str, NDArray[np.float32]], config: dict[str, Any]) -> None:
         self._weights = {name.removeprefix("bert."): value.astype(np.float32) for name, value in weights.items()}
         self._config = config
         self._nodes: list[onnx.NodeProto] = []
@@ -138,7 +139,7 @@ def quantise(source: Path, target: Path) -> float:
     return float((before * after).sum(axis=1).min())
 
 
-def embedded(model: Path, tokenizer: Path) -> np.ndarray:
+def embedded(model: Path, tokenizer: Path) -> NDArray[np.float32]:
     """The vectors of the sentences: the mean of their tokens, of length one."""
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     encoder = Tokenizer.from_file(str(tokenizer))
