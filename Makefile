@@ -8,6 +8,7 @@
 ## SESSIONS=10000     live sessions of `make soak`, each with a turn a minute
 ## KILLS=200 SEED=1   how often `make faults` kills, and the seed that draws what and when
 ## BASE=…             the image that `make image` builds on (python:3.12-slim-bookworm unless set)
+## SOURCE=… TARGET=…  folders of the original and of the quantised model, for `make quantise`
 ## OLD=…              folder of an older PostgreSQL's programs, for `make test-upgrade`
 ## TAG=v…            the tag that `make release-check` looks at
 ## REQUESTS=100000    how many requests `make isolation` sends, drawn by SEED
@@ -237,6 +238,10 @@ test-dist: dist ## Install the wheel into an empty environment and use it as the
 .PHONY: models-wheel
 models-wheel: $(VENV)/.installed-dev ## Build recordari-models, a wheel of the models of the profiles best and fast, into dist-models/
 	@$(BIN)/python -m tools.models
+
+.PHONY: quantise
+quantise: $(VENV)/.installed-dev ## Quantise an embedding model from its original weights (SOURCE, TARGET: folders)
+	@$(BIN)/python -m tools.quantise $(SOURCE) $(TARGET)
 
 .PHONY: image
 image: dist $(VENV)/.installed-dev ## Build both images with buildah (BASE=an image with Python and venv)

@@ -111,7 +111,8 @@ def build(base: str | None) -> None:
     chosen = ["--build-arg", f"BASE={base}"] if base else []
     for variant in VARIANTS:
         tag = "recordari:latest" if variant == "recordari" else f"recordari:{variant}"
-        options = ["--isolation", "chroot", "--format", "docker", "--layers", "--target", variant, "--tag", tag]
+        # Without layers in between: this storage driver copies the whole tree for each.
+        options = ["--isolation", "chroot", "--format", "docker", "--layers=false", "--target", variant, "--tag", tag]
         file = ROOT / "deploy" / "Containerfile"
         run(
             [*BUILDAH, "bud", "--pull-never" if base else "--pull", *options, *chosen, "--file", file, CONTEXT],

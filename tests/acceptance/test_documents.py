@@ -55,6 +55,17 @@ async def test_a_document_is_found_with_a_citation_of_where_it_says_so(memory: M
     assert around.chunks[1].item_id == item.id
 
 
+async def test_an_image_is_found_by_its_caption_and_given_back(memory: Memory) -> None:
+    picture = b"\x89PNG\r\n\x1a\n" + bytes(200)
+    with pytest.raises(InvalidInput, match="caption"):
+        await memory.add_document("pump.png", picture)
+    caption = "The pump of the well with its cover open"
+    added = await memory.add_document("pump.png", picture, metadata={"caption": caption})
+    answer = await memory.search_knowledge("Which picture shows the open pump?")
+    assert [item.content for item in answer.items] == [caption]
+    assert await memory.read_original(added.document.document_id) == (picture, "image/png")
+
+
 async def test_a_long_question_is_bounded_like_a_short_one_and_uses_only_what_it_shows(memory: Memory) -> None:
     for number in range(8):
         await memory.add_document(f"shelf-{number}.md", text=f"# Shelf {number}\n\nShelf {number} holds books.")

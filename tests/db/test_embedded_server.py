@@ -169,6 +169,19 @@ def test_a_configured_folder_without_postgresql_is_refused(folder: Path) -> None
         EmbeddedServer(folder / "data", bin_dir=folder).acquire()
 
 
+def test_without_the_package_a_postgresql_of_the_system_is_used(
+    folder: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bin_dir = EmbeddedServer(folder / "data").binary("postgres").parent
+    monkeypatch.setenv("PATH", str(bin_dir))
+    monkeypatch.setattr("recordari.db.embedded.binaries.importlib.util.find_spec", lambda _name: None)
+    server = EmbeddedServer(folder / "data", cache_dir=cache_dir)
+    server.acquire()
+    assert server.status().bin_dir == bin_dir
+    assert ask(server, "SELECT 1") == 1
+    server.release()
+
+
 # -- sharing it ------------------------------------------------------------------------------------
 
 

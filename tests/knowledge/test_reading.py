@@ -372,6 +372,7 @@ def test_a_type_is_told_by_what_is_said_then_the_name_then_the_bytes() -> None:
     assert media_type_of("blob", b"%PDF-1.4") == PDF
     assert media_type_of("blob", packed({"xl/workbook.xml": "x"})) == XLSX
     assert media_type_of("notes", b"hello") == "text/plain"
+    assert media_type_of("a.jpg", b"\xff\xd8\xff\xe0") == "image/jpeg"
     for name, data, given in (
         ("a.doc", b"\xd0\xcf\x11\xe0", None),
         ("a.gif", b"\x00\x01", None),

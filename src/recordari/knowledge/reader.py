@@ -57,6 +57,7 @@ SUFFIXES = {
 _READ_HERE = {TEXT: blocks_of_text, MARKDOWN: blocks_of_markdown, CSV: blocks_of_csv}
 IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 """Files that are found by their caption alone."""
+_IMAGE_BEGINS = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8\xff", "image/gif": b"GIF8", "image/webp": b"RIFF"}
 BINARY = frozenset({PDF, DOCX, XLSX, XLS, ODS, PPTX, *IMAGES.values()})
 _BY_NAME = {**SUFFIXES, **IMAGES}
 _ALSO = {
@@ -92,6 +93,13 @@ class ExtractedDocument:
 
 def media_type_of(name: str, data: bytes, given: str | None = None) -> str:
     """The type of a file, as its sender gives it, else by its name, else by its first bytes."""
+    media_type = _named_type(name, data, given)
+    if not data.startswith(_IMAGE_BEGINS.get(media_type, b"")):
+        raise InvalidInput(f"this file is no {media_type}", field="media_type")
+    return media_type
+
+
+def _named_type(name: str, data: bytes, given: str | None) -> str:
     given = (given or "").partition(";")[0].strip().lower()
     if given and given not in _ANY:
         media_type = _ALSO.get(given, given)

@@ -120,14 +120,18 @@ def answer_without(text: str, contents: Sequence[str]) -> str:
 
 
 def related(question: str, recalled: Sequence[Evidence]) -> list[Evidence]:
-    """What people and agents said and what is near the question, best first: facts, then messages."""
+    """What people and agents said and what is near the question, best first: facts, then messages.
+
+    What a taste is worth lets it in and puts it first; it takes no place from what is near by itself.
+    """
     trusted = [each for each in recalled if each.trust in {Trust.USER, Trust.AGENT}]
-    if _ASKS_FOR_TASTES.search(question):
-        trusted = [replace(each, score=each.score + TASTE) if each.is_taste else each for each in trusted]
+    taste = TASTE if _ASKS_FOR_TASTES.search(question) else 0.0
     near = []
     for is_fact in (True, False):
-        group = sorted((each for each in trusted if each.is_fact is is_fact), key=lambda each: -each.score)
-        near += [each for each in group if each.score >= group[0].score - NEAR]
+        group = [each for each in trusted if each.is_fact is is_fact]
+        best = max((each.score for each in group), default=0.0)
+        worth = [replace(each, score=each.score + taste) if each.is_taste else each for each in group]
+        near += sorted((each for each in worth if each.score >= best - NEAR), key=lambda each: -each.score)
     return near
 
 

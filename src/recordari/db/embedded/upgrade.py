@@ -73,6 +73,7 @@ def exchanging(home: Path, *, bin_dir: Path | None, old_bin_dir: Path | None) ->
             programs=installation.bin_dir,
         )
     except BaseException:
+        shutil.rmtree(filled, ignore_errors=True)
         aside.rename(data_dir)
         mark.unlink()
         raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from importlib.metadata import version
 from typing import Any
 
@@ -113,8 +113,7 @@ def create_app(
     admission = admission or Admission(places=2 * settings.pool_max_size)
     gatekeeper = Gatekeeper(admission)
     mcp = mcp_doors(settings)
-    redis = settings.redis_url if settings.rate_limit else None
-    remote = RemoteCounts(redis.get_secret_value()) if redis is not None else None
+    rate_limit = _rate_limit(settings, counts)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -126,15 +125,12 @@ def create_app(
             app.state.authenticator = Authenticator(opened)
             stack.push_async_callback(app.state.authenticator.close)
             gatekeeper.open(app.state.authenticator)
-            if remote is not None:
-                await stack.enter_async_context(remote.running())
+            await stack.enter_async_context(rate_limit.sharing() if rate_limit is not None else nullcontext())
             for door in mcp:
                 await stack.enter_async_context(door.running())
             if background is not None and settings.worker:
                 await stack.enter_async_context(background(opened))
-            # Loaded in the background, so that the first statement for a connected database does not wait for its parser.
-            parser = asyncio.create_task(asyncio.to_thread(readonly_sql.make_ready))
-            stack.push_async_callback(asyncio.wait, [parser])
+            _load_parser(stack)
             yield
 
     app = FastAPI(
@@ -143,7 +139,7 @@ def create_app(
         version=version("recordari"),
         openapi_tags=TAGS,
         lifespan=lifespan,
-        middleware=_layers(settings, admission, gatekeeper, (counts, remote)),
+        middleware=_layers(settings, admission, gatekeeper, rate_limit),
         # FastAPI's pages load scripts from other sites; the dashboard brings its own.
         docs_url=None,
         redoc_url=None,
@@ -218,14 +214,22 @@ def _type_errors(responses: dict[str, Any]) -> None:
             response["content"] = {ProblemResponse.media_type: content["application/json"]}
 
 
+def _load_parser(stack: AsyncExitStack) -> None:
+    """In the background, so that the first statement for a connected database does not wait for its parser."""
+    parser = asyncio.create_task(asyncio.to_thread(readonly_sql.make_ready))
+    stack.push_async_callback(asyncio.wait, [parser])
+
+
+def _rate_limit(settings: Settings, shared: SharedCounts | None) -> RateLimit | None:
+    if not settings.rate_limit:
+        return None
+    remote = RemoteCounts(settings.redis_url.get_secret_value()) if settings.redis_url is not None else None
+    return RateLimit(settings.rate_limit, shared=shared, remote=remote)
+
+
 def _layers(
-    settings: Settings,
-    admission: Admission,
-    gatekeeper: Gatekeeper,
-    counts: tuple[SharedCounts | None, RemoteCounts | None],
+    settings: Settings, admission: Admission, gatekeeper: Gatekeeper, rate_limit: RateLimit | None
 ) -> list[Middleware]:
-    shared, remote = counts
-    rate_limit = RateLimit(settings.rate_limit, shared=shared, remote=remote) if settings.rate_limit else None
     described = [route.path.removeprefix(METADATA_PATH) for route in metadata_routes(settings)]
     return [
         Middleware(RequestContext),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -99,6 +100,10 @@ class RateLimit:
         self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
         self._shared = shared
         self._remote = remote
+
+    def sharing(self) -> AbstractAsyncContextManager[None]:
+        """Exchange counts with other servers for as long as the block lasts, where they share them."""
+        return self._remote.running() if self._remote is not None else nullcontext()
 
     async def hit(self, key: str) -> None:
         """Count one request; raise `RateLimited` if it exceeds the limit."""
