@@ -33,7 +33,7 @@ from recordari.core.items import (
 from recordari.db.database import Transaction
 from recordari.errors import Conflict, InvalidInput, RecordariError
 from recordari.kit.resources import Resources
-from recordari.memory import storage
+from recordari.memory import storage, vector_storage
 from recordari.memory.batches import News, kept_in_batches
 from recordari.memory.index import EMBED_TOPIC, derive, with_meanings
 from recordari.memory.objects import Objects
@@ -298,8 +298,24 @@ async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], W
         if row.item.payload_key is not None and item_id in changed:
             await _save_body(tx, item_id, row, objects.get(row.item_id))
         remembered.append(answer_for(row, item_id, was_new=was_new))
+    await save_names(tx, rows, changed, [saved.id for saved in remembered])
     topics = frozenset(topic for topic in changed.values() if topic is not None)
     return remembered, Written(item_ids=sorted(changed), topics=topics)
+
+
+async def save_names(
+    tx: Transaction, rows: Sequence[Row], written: Mapping[UUID, str | None], item_ids: Sequence[UUID]
+) -> None:
+    """Save the entities of rows that were written without them, all in one statement; `item_ids` are those of the rows."""
+    is_apart = storage.names_are_apart(rows)
+    named = [
+        (item_id, entity)
+        for row, item_id in zip(rows, item_ids, strict=True)
+        if row.meaning is not None and written.get(item_id, EMBED_TOPIC) != EMBED_TOPIC
+        if is_apart or item_id != row.item_id
+        for entity in row.meaning.entities
+    ]
+    await vector_storage.save_entities(tx, named)
 
 
 async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], again: Sequence[int]) -> Written:
