@@ -106,8 +106,6 @@ async def add_messages(
             return added
         async with entered(resources, identity, identity.session_id) as (tx, current, _):
             ready = _in_session(ready, current.session)
-            if len(ready.rows) <= QUICK_MESSAGES:  # more would keep the transaction waiting for a thread
-                ready = replace(ready, rows=await with_meanings(resources, identity, ready.rows))
             remembered, changes = await remember.save_ready(tx, ready)
             # One with its own id that is not changed was written, and counted, over a connection that was lost.
             fresh = [
