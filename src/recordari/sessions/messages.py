@@ -28,7 +28,7 @@ from recordari.db.queries import columns_of
 from recordari.errors import Conflict, InvalidInput
 from recordari.kit.resources import Resources
 from recordari.memory import remember
-from recordari.memory.index import EMBED_TOPIC, with_meanings
+from recordari.memory.index import EMBED_TOPIC, Threads, with_meanings
 from recordari.memory.remember import MAX_BATCH, Ready, Remembered, with_source_ref
 from recordari.memory.storage import Row
 from recordari.sessions import storage
@@ -126,6 +126,8 @@ async def add_messages(
         if due:
             resources.wake(SUMMARISE_TOPIC)
         resources.get(OpenSessions).note(identity, replace(current, session=session))
+        for row in fresh:
+            resources.get(Threads).note(identity.tenant_id, row)
     return Added(
         session_id=session.session_id,
         messages=tuple(remembered),
