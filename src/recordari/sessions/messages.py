@@ -107,11 +107,12 @@ async def add_messages(
         async with entered(resources, identity, identity.session_id) as (tx, current, _):
             ready = _in_session(ready, current.session)
             remembered, changes = await remember.save_ready(tx, ready)
-            # One with its own id that is not changed was written, and counted, over a connection that was lost.
+            new_ids = set(changes.item_ids)
+            # One with its own id that is not new was written, and counted, over a connection that was lost.
             fresh = [
                 row
                 for row, result in zip(ready.rows, remembered, strict=True)
-                if result.was_new and result.id in changes.item_ids
+                if result.was_new and result.id in new_ids
             ]
             if notes := _notes(fresh, now=now):
                 await keep_notes(tx, current.session, notes, now=now)
