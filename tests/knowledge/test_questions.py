@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recordari.knowledge.rules.chunks import LONG_CHARACTERS, MOST_PARTS, fused, parts_of
+from recordari.knowledge.rules.questions import LONG_CHARACTERS, MOST_PARTS, FoundDocument, fused, joined, parts_of
 
 LONG = "My card was declined twice today. " + "I was at the airport with two children and no cash at all. " * 12
 
@@ -36,3 +36,33 @@ def test_what_several_parts_find_comes_first() -> None:
 def test_a_part_that_finds_nothing_in_particular_has_little_to_say() -> None:
     alike = [(name, 2.0) for name in "xyz"]
     assert next(iter(fused([alike, alike, [("a", 1.0), ("b", 0.5)]]))) == "a"
+
+
+def test_a_document_whose_title_the_question_has_comes_first() -> None:
+    titles = {
+        "general": "Moving money between accounts",
+        "other": "Closing business savings accounts",
+        "asked": "Closing personal checking accounts › Procedure",
+        "cards": "Ordering a debit card",
+        "rates": "Interest of savings",
+    }
+    question = "I have two personal accounts. Closing the checking account is what I want. It is a personal one."
+    answers = [[("general", 2.0), ("other", 1.9), ("asked", 1.8), ("cards", 1.0), ("rates", 0.5)]]
+    documents = {name: FoundDocument(title=title) for name, title in titles.items()}
+    assert next(iter(joined(question, answers, documents))) == "asked"
+
+
+def test_a_document_that_explains_a_tool_of_the_best_one_gains() -> None:
+    documents = {
+        "best": FoundDocument(title="Filing a dispute", chunks=["First call get_cards_4821, then file the dispute."]),
+        **{f"other {number}": FoundDocument(title="Other matters", chunks=["Nothing of it."]) for number in range(6)},
+        "tool": FoundDocument(title="Looking up cards", chunks=["get_cards_4821 returns the cards of a customer."]),
+    }
+    answers = [[(name, 3.0 - number / 10) for number, name in enumerate(documents)]]
+    order = list(joined("I want to file a dispute.", answers, documents))
+    assert order[0] == "best"
+    assert order[1] == "tool"
+
+
+def test_nothing_found_is_no_documents() -> None:
+    assert joined("Anything?", [[], []], {}) == {}

@@ -25,7 +25,7 @@ WITH RECURSIVE unhurried AS MATERIALIZED (
 ), due AS (
     -- Not EXISTS: the planner would turn it into a join that reads the whole backlog.
     SELECT walk.tenant_id FROM walk CROSS JOIN LATERAL (
-        SELECT FROM outbox o
+        SELECT 1 FROM outbox o
         WHERE o.topic = %(topic)s AND o.parked_at IS NULL AND o.attempts = 0 AND o.tenant_id = walk.tenant_id
             AND o.not_before <= now()
         LIMIT 1
@@ -126,7 +126,7 @@ SELECT count(*) FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)
 
 -- name: is_waiting
 -- Whether the tenant has rows of these topics.
-SELECT EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = ANY(%(topics)s)) AS is_waiting
+SELECT EXISTS (SELECT 1 FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = ANY(%(topics)s)) AS is_waiting
 
 -- name: count_by_topic
 -- Rows that wait and dead letters, by topic.
@@ -154,7 +154,7 @@ DELETE FROM outbox WHERE tenant_id = %(tenant_id)s AND outbox_id = %(outbox_id)s
 
 -- name: backlog
 -- Over all tenants: work that waits (counted up to a limit), the age of the oldest in seconds, and dead letters.
-SELECT (SELECT count(*) FROM (SELECT FROM outbox WHERE parked_at IS NULL LIMIT %(most)s) o)::float AS waiting,
+SELECT (SELECT count(*) FROM (SELECT 1 FROM outbox WHERE parked_at IS NULL LIMIT %(most)s) o)::float AS waiting,
     COALESCE((SELECT EXTRACT(epoch FROM now() - o.created_at) FROM outbox o WHERE o.parked_at IS NULL ORDER BY o.outbox_id LIMIT 1), 0)::float
         AS oldest_seconds,
     (SELECT count(*) FROM outbox WHERE parked_at IS NOT NULL)::float AS dead_letters,

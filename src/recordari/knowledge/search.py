@@ -13,7 +13,7 @@ from recordari.core.identity import Identity
 from recordari.core.items import Kind
 from recordari.kit.resources import Resources
 from recordari.knowledge import storage
-from recordari.knowledge.rules.chunks import fused, parts_of
+from recordari.knowledge.rules.questions import FoundDocument, joined, parts_of
 from recordari.knowledge.sources import require_source
 from recordari.recall.accesses import AccessCounts
 from recordari.recall.recall import find
@@ -79,7 +79,7 @@ async def _find_by_parts(
     for start in range(0, len(wide), PARTS_AT_ONCE):
         batch = wide[start : start + PARTS_AT_ONCE]
         answers += await asyncio.gather(*(find(resources, identity, part) for part in batch))
-    answer = _joined(answers, request.top_k)
+    answer = _joined(request, answers)
     if request.counts_as_use:
         found = [item.id for item in answer.items]
         resources.get(AccessCounts).note(identity, found, via=Via.SEARCH, now=resources.clock())
@@ -89,23 +89,27 @@ async def _find_by_parts(
     return answer
 
 
-def _joined(answers: Sequence[RecallAnswer], top_k: int) -> RecallAnswer:
+def _joined(request: RecallRequest, answers: Sequence[RecallAnswer]) -> RecallAnswer:
     """Join answers: the best chunk of each document first, then the second of each, and so on."""
     best: dict[UUID, RecalledItem] = {}
     for answer in answers:
         for item in answer.items:
             if item.id not in best or item.score > best[item.id].score:
                 best[item.id] = item
-    scores = fused([_by_document(answer.items) for answer in answers])
-    ranked: dict[str, list[RecalledItem]] = {document: [] for document in scores}
+    ranked: dict[str, list[RecalledItem]] = {}
     for item in sorted(best.values(), key=lambda item: -item.score):
-        ranked[_document_of(item)].append(item)
+        ranked.setdefault(_document_of(item), []).append(item)
+    documents = {
+        name: FoundDocument(title=str(items[0].metadata.get("title", "")), chunks=[item.content for item in items])
+        for name, items in ranked.items()
+    }
+    scores = joined(request.query, [_by_document(answer.items) for answer in answers], documents)
     chosen = [
         replace(item, score=round(scores[_document_of(item)], 6))
-        for rank in zip_longest(*ranked.values())
+        for rank in zip_longest(*(ranked[name] for name in scores))
         for item in rank
         if item is not None
-    ][:top_k]
+    ][: request.top_k]
     confidence = max(answer.confidence for answer in answers)
     degraded = any(answer.degraded for answer in answers)
     return RecallAnswer(

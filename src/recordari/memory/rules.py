@@ -128,6 +128,8 @@ class Trait(IntFlag):
     DISCLOSES_ONE = 4
     DISCLOSES_TWO = 8
     """How much its speaker discloses, 0 to 3 in two bits."""
+    WISHES = 16
+    """A standing wish: it says how requests of a kind are to be answered."""
 
 
 _TRAILING_NOTE = re.compile(r"\[[^\[\]]{0,400}\]\s{0,20}$")  # such as [image: a sunset]
@@ -146,6 +148,17 @@ _DISCLOSES = re.compile(
     r" (?:\w{2,30}ed|got|bought|went|had|was|were|made|did|took|saw|met|found|began|have|own|love|prefer|like|enjoy|use|work"
     r"|live|keep|go|play|read|been|am|gave|wrote|won|lost|left|came|ran|spent|felt|told|heard|flew|drove|ate|built|chose"
     r"|taught|thought|sold|brought)\b|\b(?:i|we)'ve \w{2,30}|\bmy \w{2,30}"
+)
+
+# How requests of a kind are to be answered: "always … when I ask about …", "from now on …". Not what people always do.
+_WISHES = re.compile(
+    r"\b(?:when|whenever|if|(?:every|each|any) ?time) (?:i|we)(?:'m| am|'re| are)? (?:ever )?"
+    r"(?:ask|asking|want|need|request|mention|talk|discuss|inquire)\b"
+    r"|(?:^|[.!?,;:\n]\s{0,3}|\b(?:please|should|must|also|and|but|do) )(?:always|never)\b"
+    r"(?! (?:been|had|have|was|were|did|got|the|a|my)\b)"
+    r"|\b(?:from now on|going forward|in (?:the )?future|don't ever|please (?:avoid|keep|use))\b"
+    r"|(?<!i'll )(?<!i )(?<!we'll )(?<!to )\bmake sure (?:to|you)\b"
+    r"|\bi(?:'d| would)? (?:prefer|rather|like you to|want you to|need you to)\b"
 )
 
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|i'm|i've|we|our)\b", re.IGNORECASE)
@@ -176,7 +189,8 @@ _ASKS_ADVICE = re.compile(
 )
 # A question whose answer may be in many places: a list, or a count of them.
 _ASKS_FOR_MANY = re.compile(
-    r"^\s*(?:which|how many|how much|list|name|welche|wie viele|quel(?:le)?s|combien|qué|cuáles|cuánt[oa]s)\b"
+    r"^\s*(?:which (?:of|(?:\w{2,30} )?(?!does|is|was|has)\w{2,30}(?<!s)s)|how many|how much|list|name|welche|wie viele"
+    r"|quel(?:le)?s|combien|qué|cuáles|cuánt[oa]s)\b"
     r"|\bwhat (?:are|were|all|kinds?|types?|sorts?)\b|\bwhat \w{2,30}s (?:did|does|do|has|have|is|are|was|were)\b"
     r"|\ball (?:the|of)\b|\bin total\b",
     re.IGNORECASE,
@@ -214,6 +228,8 @@ def traits_of(text: str) -> Trait:
         traits |= Trait.ASKS
     if _DATED.search(plain):
         traits |= Trait.DATED
+    if _WISHES.search(plain):
+        traits |= Trait.WISHES
     disclosures = min(sum(1 for _ in _DISCLOSES.finditer(plain)), 3)
     return traits | Trait(disclosures * Trait.DISCLOSES_ONE)
 

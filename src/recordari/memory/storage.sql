@@ -1,10 +1,10 @@
 -- name: take_threads
 -- Lock these threads until the commit, in one order for all writers.
-SELECT pg_advisory_xact_lock(lock.key) FROM (
-    SELECT DISTINCT thread_lock(%(tenant_id)s, thread) AS key FROM unnest(%(threads)s::text[]) AS thread ORDER BY 1 OFFSET 0) lock
+SELECT pg_advisory_xact_lock(taken.key) FROM (
+    SELECT DISTINCT thread_lock(%(tenant_id)s, thread) AS key FROM unnest(%(threads)s::text[]) AS thread ORDER BY 1 OFFSET 0) taken
 
 -- name: new_items
--- The part of a statement that writes new items in order, each at the next position of its thread; existing keys are left alone. A
+-- Fragment: writes new items in order, each at the next position of its thread; existing keys are left alone. A
 -- vector holds if it was made by the tenant's only model with the head of the message before: then it is written with the names and
 -- an outbox entry of the next work. Else the item gets an outbox entry of the topic.
 -- Look-ups by key are in LATERAL … OFFSET 0: a generic plan would otherwise read all rows of a small tenant. MATERIALIZED: a
@@ -65,7 +65,7 @@ WITH given AS MATERIALIZED (
     SELECT w.*, CASE WHEN NOT w.holds THEN %(topic)s::text
         WHEN w.following IS DISTINCT FROM %(optional)s::text OR (SELECT is_off FROM model) IS NOT TRUE THEN w.following END AS next_topic
     FROM (
-        SELECT f.*, f.slot IS NOT NULL AND EXISTS (SELECT FROM model) AND (f.kind <> 'chat_message' OR (
+        SELECT f.*, f.slot IS NOT NULL AND EXISTS (SELECT 1 FROM model) AND (f.kind <> 'chat_message' OR (
             f.true_id IS NOT DISTINCT FROM f.previous_id AND (f.true_id IS NULL OR f.true_hash = f.previous_hash))) AS holds
         FROM followed f) w
 ), queued AS (
@@ -112,7 +112,7 @@ JOIN items i ON i.tenant_id = %(tenant_id)s AND i.owned_by = k.owned_by AND i.ki
 -- Give a row another text. With a vector by the tenant's only model it keeps the mentions of names that the text still has; without,
 -- what was derived from the old text is deleted and made again. The answer is the topic of the next work.
 WITH model AS MATERIALIZED (
-    SELECT FROM tenants t
+    SELECT 1 FROM tenants t
     WHERE t.tenant_id = %(tenant_id)s AND t.embedding_model = %(model_id)s::text AND t.embedding_target IS NULL
 ), changed AS (
     UPDATE items SET
@@ -124,7 +124,7 @@ WITH model AS MATERIALIZED (
         invalid_at IS NULL AND superseded_by IS NULL AS live, archived_at IS NOT NULL AS archived
 ), gone AS (
     DELETE FROM vectors WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
-        AND (NOT EXISTS (SELECT FROM model) OR model_id <> %(model_id)s::text)
+        AND (NOT EXISTS (SELECT 1 FROM model) OR model_id <> %(model_id)s::text)
 ), embedded AS (
     INSERT INTO vectors (
         tenant_id, item_id, model_id, live, archived, kind, scope, user_id, agent_id, session_id, event_time, embedding)
@@ -146,7 +146,7 @@ WITH model AS MATERIALIZED (
 ), queued AS (
     INSERT INTO outbox (topic, tenant_id, ref)
     SELECT n.topic, %(tenant_id)s::uuid, n.item_id FROM (
-        SELECT c.item_id, CASE WHEN EXISTS (SELECT FROM model) THEN %(following)s::text ELSE %(topic)s::text END AS topic
+        SELECT c.item_id, CASE WHEN EXISTS (SELECT 1 FROM model) THEN %(following)s::text ELSE %(topic)s::text END AS topic
         FROM changed c) n
     WHERE n.topic IS NOT NULL
     RETURNING topic
@@ -176,7 +176,7 @@ WHERE payloads.item_id = excluded.item_id
 -- name: find_payload
 -- A body that the identity may see, with its item.
 SELECT p.payload_key, p.item_id, p.media_type, p.bytes AS size, p.body, p.object_key
-FROM payloads p JOIN items i ON i.tenant_id = p.tenant_id AND i.item_id = p.item_id
+FROM payloads p JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = p.item_id
 WHERE p.tenant_id = %(tenant_id)s AND p.payload_key = %(payload_key)s
     AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
     AND (i.scope = 'tenant' OR (i.scope = 'user' AND i.user_id = %(user_id)s)
@@ -200,7 +200,7 @@ ON CONFLICT (tenant_id, object_key) DO NOTHING
 -- The redacted row of a forgotten item.
 SELECT b.item_id FROM tenants n
 CROSS JOIN jsonb_populate_record(NULL::items, %(item)s) AS g
-JOIN tombstones b ON b.tenant_id = n.tenant_id AND b.hash = ANY(item_hashes(n.salt, g))
+JOIN tombstones b ON b.tenant_id = %(tenant_id)s AND b.hash = ANY(item_hashes(n.salt, g))
 WHERE n.tenant_id = %(tenant_id)s AND b.item_id IS NOT NULL LIMIT 1
 
 -- name: collection
@@ -213,7 +213,7 @@ SELECT count(*) AS items, count(*) FILTER (WHERE NOT r.is_repeated) AS distinct_
 -- Facts are looked up singly: as a join, a plan from before an import was analysed would scan all of it for each.
 FROM items i CROSS JOIN LATERAL (
     SELECT i.kind = 'fact' AND EXISTS (
-        SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id
+        SELECT 1 FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id
             AND s.invalid_at IS NULL AND s.superseded_by IS NULL AND s.deleted_at IS NULL AND s.anonymized_at IS NULL
         WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0) AS is_repeated) r
 WHERE i.tenant_id = %(tenant_id)s AND i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
@@ -225,12 +225,12 @@ SELECT COALESCE(sum(items), 0)::bigint AS items FROM item_counts WHERE tenant_id
 -- name: document_frequencies
 -- In how many items without repetitions and in how many passages each term occurs; beyond the cap a term counts as common.
 SELECT (SELECT count(*) FROM (
-    SELECT FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query AND (i.kind <> 'fact' OR NOT EXISTS (
-        SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id
+    SELECT 1 FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query AND (i.kind <> 'fact' OR NOT EXISTS (
+        SELECT 1 FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id
             AND s.invalid_at IS NULL AND s.superseded_by IS NULL AND s.deleted_at IS NULL AND s.anonymized_at IS NULL
         WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0)) LIMIT %(cap)s) s)
     + (SELECT count(*) FROM (
-        SELECT FROM passages p WHERE p.tenant_id = %(tenant_id)s AND p.tsv @@ t.query LIMIT %(cap)s) s) AS frequency
+        SELECT 1 FROM passages p WHERE p.tenant_id = %(tenant_id)s AND p.tsv @@ t.query LIMIT %(cap)s) s) AS frequency
 FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS t (query, ordinal) ORDER BY ordinal
 
 -- name: fact_states

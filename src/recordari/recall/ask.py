@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from recordari.core import text
 from recordari.core.described import DESCRIBED, LEFT_OUT_IF_EMPTY
 from recordari.core.identity import AskedScope, Identity, Scope
-from recordari.core.items import Kind
+from recordari.core.items import Kind, Trust
 from recordari.errors import ProviderError
 from recordari.kit.resources import Resources
 from recordari.memory.index import derive
@@ -28,6 +28,7 @@ from recordari.recall.rules.extracts import (
     Quote,
     Sentence,
     chosen,
+    is_question,
     matches_of,
     question_terms,
     quoted,
@@ -39,6 +40,8 @@ from recordari.recall.search import tokens_of, words_of
 
 FOUND, FOUND_OF_MANY = 10, 30  # items that are read
 TYPED_SHARE, RANK_SHARE = 0.25, 0.3  # beside how much of the question a sentence covers
+ASKING_SHARE = 0.3  # taken from a sentence that itself asks
+OTHERS_SHARE = 0.3  # taken from what others said, where the question is about the user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,9 +200,14 @@ async def _scored(
     static = resources.static_tokens
     tokens = tokens_of(static, words_of(question), language=language) if static is not None else None
     matches = matches_of(asked.terms, tokens, Columns(rows=rows), range(len(rows)), previous=0.0)
+    about_the_user = asked_by(question).about_the_speaker
     return [
-        float(asked.shares @ matched) + TYPED_SHARE * typed(asked, one.text) + RANK_SHARE * (1 - one.place / len(items))
-        for one, matched in zip(sentences, matches, strict=True)
+        float(asked.shares @ matched)
+        + TYPED_SHARE * typed(asked, one.text)
+        + RANK_SHARE * (1 - one.place / len(items))
+        - ASKING_SHARE * is_question(one.text)
+        - OTHERS_SHARE * (about_the_user and item.speaker is not None and item.trust is not Trust.USER)
+        for one, item, matched in zip(sentences, of_items, matches, strict=True)
     ]
 
 

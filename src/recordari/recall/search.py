@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -83,7 +83,7 @@ def exact_below(items: int, *, indexed_from: int) -> int | None:
     return max(MOST_EXACT, items // 25) if items >= indexed_from / 2 else None
 
 
-OF_CONVERSATIONS = ("speaker", "own_words", "question", "dated", "disclosure", "following", "newer")
+OF_CONVERSATIONS = ("speaker", "own_words", "question", "dated", "disclosure", "wished", "following", "newer")
 """Weights of what people say to each other; a document says it once, to everybody."""
 
 
@@ -95,7 +95,7 @@ def weights_of(arms: frozenset[Arm], *, documents: bool = False) -> Weights:
         Arm.SESSION: ("session", "following", "previous_words", "previous_late", "repeat"),
         Arm.TIME: ("interval", "inside", "date_words", "newer"),
         Arm.ENTITY: ("entity", "linked"),
-        Arm.WORDING: ("speaker", "own_words", "question", "dated", "disclosure"),
+        Arm.WORDING: ("speaker", "own_words", "question", "dated", "disclosure", "wished"),
     }
     off: dict[str, Any] = {name: 0.0 for arm, names in parts.items() if arm not in arms for name in names}
     if documents:
@@ -118,7 +118,15 @@ def tokens_of(static: StaticTokens, words: Sequence[str], *, language: str) -> T
             for token in static.word_ids(word):
                 ids.setdefault(token, term)
     numbers = np.array(list(ids), dtype=np.int64)
-    return Tokens(ids=numbers, words=list(ids.values()), unit=static.unit, norms=static.norms)
+    asking, ends = _wish_marks(static)
+    return Tokens(ids=numbers, words=list(ids.values()), unit=static.unit, norms=static.norms, asking=asking, ends=ends)
+
+
+@lru_cache(maxsize=4)
+def _wish_marks(static: StaticTokens) -> tuple[frozenset[int], frozenset[int]]:
+    """The tokens before and after what a standing wish is about: "whenever I ask for code, …"."""
+    asking, ends = ("ask", "asking", "request", "mention", "discuss", "talk", "inquire", "want", "need"), ",.;:!?"
+    return _tokens_of_words(static, asking), _tokens_of_words(static, ends)
 
 
 def words_of(query: str) -> list[str]:
@@ -134,3 +142,7 @@ def asker_named(user_id: str | None, terms: Sequence[str], *, language: str) -> 
 @lru_cache(maxsize=20_000)
 def _term_of(word: str, language: str) -> str | None:
     return next(iter(text.terms(word, language)), None)
+
+
+def _tokens_of_words(static: StaticTokens, words: Iterable[str]) -> frozenset[int]:
+    return frozenset(token for word in words for token in static.word_ids(word))

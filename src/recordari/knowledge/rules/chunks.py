@@ -8,11 +8,11 @@ carries the headings above it, which are embedded and searched with it.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 from recordari.core.described import DESCRIBED
@@ -237,39 +237,3 @@ def _joined(pieces: Sequence[_Piece]) -> Chunk:
 def _heading(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= MOST_HEADING else f"{line[: MOST_HEADING - 1].rstrip()}…"
-
-
-LONG_CHARACTERS = 600  # a longer question is searched sentence by sentence
-FEWEST_SENTENCES = 4
-SHORTEST_PART = 4  # words; a shorter sentence asks nothing
-MOST_PARTS = 24
-
-_END = re.compile(r"(?<=[.!?。！？])[\"'”’)*\]]{0,3}\s+|\n+")
-
-K = TypeVar("K", bound=Hashable)
-
-
-def parts_of(question: str) -> list[str]:
-    """The sentences of a long question, at most 24 of the longest; a short question as it is."""
-    if len(question) <= LONG_CHARACTERS:
-        return [question]
-    sentences = [part.strip() for part in _END.split(question)]
-    parts = list(dict.fromkeys(part for part in sentences if len(part.split()) >= SHORTEST_PART))
-    if len(parts) < FEWEST_SENTENCES:
-        return [question]
-    chosen = set(sorted(parts, key=len, reverse=True)[:MOST_PARTS])
-    return [part for part in parts if part in chosen]
-
-
-def fused(answers: Sequence[Sequence[tuple[K, float]]]) -> dict[K, float]:
-    """Join the answers to the parts of one question, best first.
-
-    A result counts by its distance to the lowest score of each answer that contains it. A part whose results all have
-    similar scores found nothing in particular, and adds little.
-    """
-    scores: dict[K, float] = {}
-    for answer in answers:
-        floor = min((score for _, score in answer), default=0.0)
-        for key, score in answer:
-            scores[key] = scores.get(key, 0.0) + score - floor
-    return dict(sorted(scores.items(), key=lambda pair: -pair[1]))

@@ -57,16 +57,23 @@ class Sentence:
 
 
 def sentences_of(place: int, content: str) -> list[Sentence]:
-    """The sentences of an item that are read; a short text is one."""
+    """The sentences of an item that are read; a short text is one, of which its questions are not read."""
     read = content[:READ]
-    if len(read) <= SHORT:
-        return [Sentence(place=place, first=0, past=len(read), text=read.strip())]
     ends = [0, *sentence_ends(read), len(read)]
-    return [
+    sentences = [
         Sentence(place=place, first=first, past=past, text=said)
         for first, past in pairwise(ends)
         if (said := read[first:past].strip())
     ]
+    if len(read) > SHORT:
+        return sentences
+    said = " ".join(one.text for one in sentences if not is_question(one.text)) or read.strip()
+    return [Sentence(place=place, first=0, past=len(read), text=said)]
+
+
+def is_question(said: str) -> bool:
+    """Whether a sentence asks; it answers no question then."""
+    return said.rstrip("\"'”’) ").endswith(("?", "？", "؟"))
 
 
 def quoted(content: str, sentence: Sentence) -> str:
