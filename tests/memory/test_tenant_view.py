@@ -17,7 +17,7 @@ from tests.working import work_off
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Scope
-from recordari.core.items import NewItem
+from recordari.core.items import Kind, NewItem
 from recordari.db.queries import Query
 from recordari.errors import DatabaseUnavailable
 from recordari.memory import tenant_view, vector_storage
@@ -83,16 +83,14 @@ async def test_a_large_tenant_is_counted_item_by_item_only_after_it_has_grown(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tenant_view, "COUNTED_ANEW", 30)
-    await memory.remember_many([NewItem(content=f"Ferry {number}", scope=Scope.TENANT) for number in range(40)])
     views = [await look(memory)]
-    for more in (1, 20):
-        await memory.remember_many(
-            [NewItem(content=f"{more} and {number}", scope=Scope.TENANT) for number in range(more)]
-        )
+    for more in (40, 1, 20):
+        texts = [f"Ferry {number} of {more} leaves at nine" for number in range(more)]
+        await memory.remember_many([NewItem(content=text, kind=Kind.FACT, scope=Scope.TENANT) for text in texts])
         views[-1].looked_at -= 2 * views[-1].lasts
         views.append(await look(memory))
-    first, little, much = views
-    assert [view.items for view in views] == [40, 41, 61]
+    _, first, little, much = views
+    assert [view.items for view in views] == [0, 40, 41, 61]
     assert little.read is first.read and much.read.items == 61
 
 

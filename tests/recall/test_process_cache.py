@@ -15,6 +15,7 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, RunId, Scope
 from recordari.core.items import NewItem
 from recordari.errors import Conflict
+from recordari.models.embedding import Embedders
 from recordari.recall import process_cache, recall
 from recordari.recall.process_cache import SnapshotCache
 from recordari.recall.rules.arms import Depths
@@ -108,10 +109,12 @@ async def test_what_another_process_forgets_is_gone_at_once(memory: Memory, ana:
 
 
 async def test_what_is_written_is_found_by_words_at_once_and_by_meaning_once_embedded(
-    memory: Memory, ana: Memory
+    memory: Memory, ana: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    news = ["Rex barked all night", "The neighbours slept badly"]  # more than one are embedded in the background
-    await ana.remember_many([NewItem(content=text, scope=Scope.USER) for text in news])
+    news = ["Rex barked all night", "The neighbours slept badly"]
+    with monkeypatch.context() as slower:
+        slower.setattr(Embedders, "instant", lambda *_: None)  # a model that is not quick embeds in the background
+        await ana.remember_many([NewItem(content=text, scope=Scope.USER) for text in news])
     answer = await ana.recall("barked")
     assert texts(answer)[0] == "Rex barked all night" and answer.degraded
     await work_off(memory, "embed")

@@ -37,7 +37,8 @@ from recordari.errors import InvalidInput, Overloaded, RecordariError, Unauthent
 from recordari.events.follow import STREAM_SECONDS
 from recordari.events.rules import Event, EventType
 from recordari.knowledge.ingest import AddedDocument
-from recordari.memory.remember import News, Remembered, kept_in_batches
+from recordari.memory.batches import News, kept_in_batches
+from recordari.memory.remember import Remembered
 from recordari.transfer.import_export import Imported, Lines
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Client(_Verbs):
     def import_items(
         self, items: News, *, total: int = 0, progress: Progress | None = None
     ) -> AsyncIterator[list[Remembered]]:
-        return kept_in_batches(items, self._remember_batch, total=total, progress=progress)
+        return kept_in_batches(items, _unchanged, self._remember_batch, total=total, progress=progress)
 
     async def profile(self, *, user: str | None = None, agent: str | None = None) -> Profile:
         if user is not None and agent is not None:
@@ -199,6 +200,11 @@ class Client(_Verbs):
 
 
 @functools.cache
+async def _unchanged(batch: Sequence[NewItem]) -> Sequence[NewItem]:
+    """The server prepares a batch."""
+    return batch
+
+
 def _identity() -> TypeAdapter[Identity]:
     return TypeAdapter(Identity)
 

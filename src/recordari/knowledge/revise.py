@@ -28,7 +28,7 @@ from recordari.knowledge.storage import CurrentRevision, KeptChunk, Original
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.objects import Objects
-from recordari.memory.remember import OBJECT_BYTES, make_ready
+from recordari.memory.remember import OBJECT_BYTES, make_ready, save_names
 from recordari.memory.storage import Row
 
 AT_ONCE = 500  # chunks prepared or written together
@@ -225,7 +225,9 @@ async def _insert(tx: Transaction, rows: Mapping[int, Row]) -> dict[int, UUID]:
     ordinals = list(rows)
     for start in range(0, len(ordinals), AT_ONCE):
         batch = ordinals[start : start + AT_ONCE]
-        inserted = await memory_storage.insert_items(tx, [rows[ordinal] for ordinal in batch], topic=EMBED_TOPIC)
+        chunks = [rows[ordinal] for ordinal in batch]
+        inserted = await memory_storage.insert_items(tx, chunks, topic=EMBED_TOPIC)
+        await save_names(tx, chunks, inserted, [row.item_id for row in chunks])
         added |= {ordinal: rows[ordinal].item_id for ordinal in batch if rows[ordinal].item_id in inserted}
     return added
 

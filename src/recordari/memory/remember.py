@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import (
-    AsyncIterable,
     AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
     Iterator,
     Mapping,
     Sequence,
@@ -16,10 +12,10 @@ from collections.abc import (
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Protocol, runtime_checkable
 from uuid import UUID
 
-from recordari.core.cache import each
 from recordari.core.checks import TEXT_TYPE, Progress
 from recordari.core.described import DESCRIBED, LEFT_OUT_IF_EMPTY
 from recordari.core.identity import Identity, Role, Scope, checked_choice, optional_choice, owned_by, session_thread
@@ -37,7 +33,8 @@ from recordari.core.items import (
 from recordari.db.database import Transaction
 from recordari.errors import Conflict, InvalidInput, RecordariError
 from recordari.kit.resources import Resources
-from recordari.memory import storage
+from recordari.memory import storage, vector_storage
+from recordari.memory.batches import News, kept_in_batches
 from recordari.memory.index import EMBED_TOPIC, derive, with_meanings
 from recordari.memory.objects import Objects
 from recordari.memory.rules import searched_text
@@ -49,11 +46,7 @@ from recordari.tenants.usage import Usages
 
 MAX_BATCH = 1_000
 TAKEN = "this source_ref belongs to another item; use another one, or leave it out"
-IMPORT_BATCH = 250
-IMPORT_CHARACTERS = 4 * 2**20
 OBJECT_BYTES = 100 * 1024  # S4: a larger body goes to the object store
-
-News = Iterable[NewItem] | AsyncIterable[NewItem]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,30 +177,43 @@ async def remember_many(resources: Resources, identity: Identity, items: Sequenc
     """Keep items in order, all of them or none."""
     if not items:
         return []
+    with resources.telemetry.measured("remember"):
+        return await _keep(resources, identity, await _prepare(resources, identity, items))
+
+
+async def _prepare(
+    resources: Resources, identity: Identity, items: Sequence[NewItem]
+) -> tuple[Sequence[NewItem], Ready]:
+    """The items, and all that is done before their transaction."""
     if len(items) > MAX_BATCH:
         raise InvalidInput(f"at most {MAX_BATCH} items at a time; send the rest in another call")
     for item in items:
         if (rule := KINDS.get(item.kind)) is not None and rule.verb is not None:
             raise InvalidInput(f"an item of kind {item.kind} is written by {rule.verb}", field="kind")
-    with resources.telemetry.measured("remember"):
-        ready = await make_ready(resources, identity, items)
-        ready = replace(ready, rows=await with_meanings(resources, identity, ready.rows))
-        if len(ready.rows) == 1 and ready.rows[0].item.payload is None and not resources.database.is_joined:
-            (row,) = ready.rows
-            if await _write_alone(resources, identity, row):
-                return [answer_for(row, row.item_id, was_new=True)]
-        async with resources.database.transaction(identity) as tx:
-            remembered, changes = await save_ready(tx, ready)
-            # With a reference of the caller it may be a retry, and changes nothing.
-            again = [
-                index
-                for index, (new, saved) in enumerate(zip(items, remembered, strict=True))
-                if not saved.was_new and new.source_ref is None and new.kind == Kind.FACT
-            ]
-            if again:
-                changes |= await _restate(tx, ready, remembered, again)
-        changes.wake(resources)
-        return remembered
+    ready = await make_ready(resources, identity, items)
+    return items, replace(ready, rows=await with_meanings(resources, identity, ready.rows))
+
+
+async def _keep(
+    resources: Resources, identity: Identity, prepared: tuple[Sequence[NewItem], Ready]
+) -> list[Remembered]:
+    items, ready = prepared
+    if len(ready.rows) == 1 and ready.rows[0].item.payload is None and not resources.database.is_joined:
+        (row,) = ready.rows
+        if await _write_alone(resources, identity, row):
+            return [answer_for(row, row.item_id, was_new=True)]
+    async with resources.database.transaction(identity) as tx:
+        remembered, changes = await save_ready(tx, ready)
+        # With a reference of the caller it may be a retry, and changes nothing.
+        again = [
+            index
+            for index, (new, saved) in enumerate(zip(items, remembered, strict=True))
+            if not saved.was_new and new.source_ref is None and new.kind == Kind.FACT
+        ]
+        if again:
+            changes |= await _restate(tx, ready, remembered, again)
+    changes.wake(resources)
+    return remembered
 
 
 async def _write_alone(resources: Resources, identity: Identity, row: Row) -> bool:
@@ -292,8 +298,24 @@ async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], W
         if row.item.payload_key is not None and item_id in changed:
             await _save_body(tx, item_id, row, objects.get(row.item_id))
         remembered.append(answer_for(row, item_id, was_new=was_new))
+    await save_names(tx, rows, changed, [saved.id for saved in remembered])
     topics = frozenset(topic for topic in changed.values() if topic is not None)
     return remembered, Written(item_ids=sorted(changed), topics=topics)
+
+
+async def save_names(
+    tx: Transaction, rows: Sequence[Row], written: Mapping[UUID, str | None], item_ids: Sequence[UUID]
+) -> None:
+    """Save the entities of rows that were written without them, all in one statement; `item_ids` are those of the rows."""
+    is_apart = storage.names_are_apart(rows)
+    named = [
+        (item_id, entity)
+        for row, item_id in zip(rows, item_ids, strict=True)
+        if row.meaning is not None and written.get(item_id, EMBED_TOPIC) != EMBED_TOPIC
+        if is_apart or item_id != row.item_id
+        for entity in row.meaning.entities
+    ]
+    await vector_storage.save_entities(tx, named)
 
 
 async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], again: Sequence[int]) -> Written:
@@ -328,47 +350,12 @@ def import_items(
     You can stop an import and start it again: nothing is kept twice. When an item is refused, the items before it are
     kept, and `index` of the error is its position.
     """
-    return kept_in_batches(
-        items, lambda batch: remember_many(resources, identity, batch), total=total, progress=progress
-    )
 
+    async def keep(prepared: tuple[Sequence[NewItem], Ready]) -> list[Remembered]:
+        with resources.telemetry.measured("remember"):
+            return await _keep(resources, identity, prepared)
 
-async def kept_in_batches(
-    news: News,
-    keep: Callable[[Sequence[NewItem]], Awaitable[list[Remembered]]],
-    *,
-    total: int,
-    progress: Progress | None,
-) -> AsyncIterator[list[Remembered]]:
-    """Call `keep` with one batch after the other; `index` of an error is the position of the refused item."""
-    done = 0
-    async for batch in _batches(news):
-        try:
-            remembered = await keep(batch)
-        except RecordariError as error:
-            index = error.details.get("index", 0)
-            if index:
-                yield await keep(batch[:index])
-            error.details["index"] = done + index
-            raise
-        yield remembered
-        done += len(batch)
-        if progress is not None:
-            progress(done, total)
-
-
-async def _batches(news: News) -> AsyncIterator[list[NewItem]]:
-    """Batches of limited number and limited text."""
-    batch: list[NewItem] = []
-    size = 0
-    async for new in each(news):
-        batch.append(new)
-        size += len(new.content)
-        if len(batch) == IMPORT_BATCH or size > IMPORT_CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+    return kept_in_batches(items, partial(_prepare, resources, identity), keep, total=total, progress=progress)
 
 
 @contextmanager

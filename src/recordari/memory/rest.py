@@ -31,8 +31,9 @@ from recordari.kit.rest import (
 )
 from recordari.memory import entities
 from recordari.memory import remember as remember_verbs
+from recordari.memory.batches import IMPORT_BATCH
 from recordari.memory.entities import MOST_NODES, EntityGraph
-from recordari.memory.remember import IMPORT_BATCH, MAX_BATCH, Remembered
+from recordari.memory.remember import MAX_BATCH, Remembered
 
 MAX_DEPTH = 32
 
@@ -245,8 +246,8 @@ class Lines:
     def __init__(self) -> None:
         self._number = 0
         self._items = 0
-        # A refused item is one of the last batch.
-        self._numbers: deque[int] = deque(maxlen=IMPORT_BATCH)
+        # A refused item is one of the last two batches: one is read while the other is kept.
+        self._numbers: deque[int] = deque(maxlen=2 * IMPORT_BATCH)
         self._bad: RecordariError | None = None
 
     def read(self, lines: Iterable[bytes]) -> Iterator[NewItem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 
 from recordari.core.identity import Identity, Owner, Role, Scope, SessionId
 from recordari.core.ids import new_id
-from recordari.core.items import EXTRACT_TOPIC, WRITTEN_COLUMNS, Item, Kind, Prepared
+from recordari.core.items import EXTRACT_TOPIC, KINDS, WRITTEN_COLUMNS, Item, Kind, Prepared
 from recordari.core.text import tsquery_literal
 from recordari.db.database import BatchedQuery, Database, Record, Transaction, reader
 from recordari.db.queries import Queries
@@ -94,13 +94,16 @@ class Payload:
 async def insert_items(tx: Transaction, rows: Sequence[Row], *, topic: str) -> dict[UUID, str | None]:
     """Write the rows whose keys are new. Return their ids, each with the topic of its next work.
 
-    A row without a meaning, or with one that does not hold, gets an outbox entry of the topic.
+    A row without a meaning, or with one that does not hold, gets an outbox entry of the topic. Where `names_are_apart` says
+    so, the caller saves the entities of the others.
     """
     if threads := [row.thread for row in rows if row.thread is not None]:
         await tx.run(queries.take_threads, threads=threads)
     inserted: dict[UUID, str | None] = {}
+    has_names = not names_are_apart(rows)
     for part in _vectors_that_fit(rows):
-        inserted |= await tx.query_prepared(INSERT_ITEMS, **insert_values(part, topic=topic))
+        written = await tx.query_prepared(INSERT_ITEMS, **insert_values(part, topic=topic, has_names=has_names))
+        inserted.update((item_id, next_topic) for item_id, next_topic in written)
     return inserted
 
 
@@ -109,20 +112,25 @@ MOST_DIMENSIONS = 16_000
 """Of the one vector in which a statement gets the vectors of its rows."""
 
 
-def _vectors_that_fit(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def _vectors_that_fit(rows: Sequence[Row]) -> list[Sequence[Row]]:
     longest = max((len(row.meaning.embedding) for row in rows if row.meaning is not None), default=1)
     step = MOST_DIMENSIONS // longest
-    for start in range(0, len(rows), step):
-        yield rows[start : start + step]
+    return [rows[start : start + step] for start in range(0, len(rows), step)]
 
 
-def insert_values(rows: Sequence[Row], *, topic: str) -> dict[str, Any]:
+def names_are_apart(rows: Sequence[Row]) -> bool:
+    """Whether rows are written by several statements. Then one more writes their entities: each new one is a lock, and all
+    writers take these in one order."""
+    return len(rows) > 1 and (len(_vectors_that_fit(rows)) > 1 or any(KINDS[row.item.kind].replaces for row in rows))
+
+
+def insert_values(rows: Sequence[Row], *, topic: str, has_names: bool = True) -> dict[str, Any]:
     """The parameters of `new_items`."""
     values = [written_values(row) for row in rows]
     meanings = [row.meaning for row in rows]
     meant = [meaning for meaning in meanings if meaning is not None]
     slots = iter(range(len(meant)))
-    named = [(row.item_id, each) for row in rows if row.meaning is not None for each in row.meaning.entities]
+    named = [(row.item_id, each) for row in rows if row.meaning and has_names for each in row.meaning.entities]
     named.sort(key=lambda pair: pair[1].key)  # one order for all writers: no deadlock
     return {
         **{name: [row[name] for row in values] for name in WRITTEN_COLUMNS},
@@ -193,9 +201,11 @@ async def find_keys(tx: Transaction, items: Sequence[Prepared]) -> dict[tuple[st
 
 
 async def replace_item(tx: Transaction, item_id: UUID, row: Row, *, topic: str) -> str | None:
-    """Give a row another text. Return the topic of the next work on it: the given one, unless the row has its meaning."""
+    """Give a row another text. Return the topic of the next work on it: the given one, unless the row has its meaning.
+
+    Of its entities, the caller saves those that it did not mention before.
+    """
     meaning = row.meaning
-    entities = sorted(meaning.entities, key=lambda entity: entity.key) if meaning is not None else ()
     replaced = await tx.query_prepared(
         queries.replace_item,
         **written_values(row) | {"item_id": item_id},
@@ -203,7 +213,7 @@ async def replace_item(tx: Transaction, item_id: UUID, row: Row, *, topic: str) 
         embedding=meaning.embedding if meaning is not None else None,
         following=meaning.following if meaning is not None else None,
         topic=topic,
-        **entity_columns(entities),
+        entity_keys=[entity.key for entity in meaning.entities] if meaning is not None else [],
     )
     return replaced[0][0] if replaced else None
 

@@ -109,8 +109,8 @@ FROM unnest(%(owners)s::text[], %(kinds)s::text[], %(source_refs)s::text[]) AS k
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.owned_by = k.owned_by AND i.kind = k.kind AND i.source_ref = k.source_ref
 
 -- name: replace_item
--- Give a row another text. With a vector by the tenant's only model it keeps the mentions of names that the text still has, and the
--- answer is the topic of the next work; without, what was derived from the old text is deleted and made again.
+-- Give a row another text. With a vector by the tenant's only model it keeps the mentions of names that the text still has; without,
+-- what was derived from the old text is deleted and made again. The answer is the topic of the next work.
 WITH model AS MATERIALIZED (
     SELECT 1 FROM tenants t
     WHERE t.tenant_id = %(tenant_id)s AND t.embedding_model = %(model_id)s::text AND t.embedding_target IS NULL
@@ -135,23 +135,9 @@ WITH model AS MATERIALIZED (
         embedding = excluded.embedding, event_time = excluded.event_time, live = excluded.live, archived = excluded.archived
 ), known AS MATERIALIZED (
     SELECT e.entity_id, e.key FROM entities e, model WHERE e.tenant_id = %(tenant_id)s AND e.key = ANY(%(entity_keys)s::text[])
-), met AS (
-    INSERT INTO entities (tenant_id, entity_id, kind, name, key)
-    SELECT %(tenant_id)s::uuid, g.entity_id, g.kind, g.name, g.key
-    FROM changed, model, unnest(%(entity_ids)s::uuid[], %(entity_kinds)s::text[], %(entity_names)s::text[],
-        %(entity_keys)s::text[]) AS g (entity_id, kind, name, key)
-    WHERE g.key NOT IN (SELECT known.key FROM known) ORDER BY g.key
-    ON CONFLICT (tenant_id, key) DO UPDATE SET name = entities.name
-    RETURNING entity_id
 ), unmentioned AS (
     DELETE FROM mentions WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
         AND entity_id NOT IN (SELECT known.entity_id FROM known)
-), mentioned AS (
-    INSERT INTO mentions (tenant_id, entity_id, item_id, user_id)
-    SELECT %(tenant_id)s::uuid, e.entity_id, c.item_id, CASE WHEN c.scope IN ('user', 'session') THEN c.user_id END
-    FROM changed c, (SELECT entity_id FROM known UNION ALL SELECT entity_id FROM met) e
-    WHERE NOT EXISTS (
-        SELECT 1 FROM mentions m WHERE m.tenant_id = %(tenant_id)s AND m.item_id = %(item_id)s AND m.entity_id = e.entity_id)
 ), uncut AS (
     DELETE FROM passages WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
 ), shortened AS (

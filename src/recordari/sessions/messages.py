@@ -28,7 +28,7 @@ from recordari.db.queries import columns_of
 from recordari.errors import Conflict, InvalidInput
 from recordari.kit.resources import Resources
 from recordari.memory import remember
-from recordari.memory.index import EMBED_TOPIC, with_meanings
+from recordari.memory.index import EMBED_TOPIC, Threads, with_meanings
 from recordari.memory.remember import MAX_BATCH, Ready, Remembered, with_source_ref
 from recordari.memory.storage import Row
 from recordari.sessions import storage
@@ -106,14 +106,13 @@ async def add_messages(
             return added
         async with entered(resources, identity, identity.session_id) as (tx, current, _):
             ready = _in_session(ready, current.session)
-            if len(ready.rows) <= QUICK_MESSAGES:  # more would keep the transaction waiting for a thread
-                ready = replace(ready, rows=await with_meanings(resources, identity, ready.rows))
             remembered, changes = await remember.save_ready(tx, ready)
-            # One with its own id that is not changed was written, and counted, over a connection that was lost.
+            new_ids = set(changes.item_ids)
+            # One with its own id that is not new was written, and counted, over a connection that was lost.
             fresh = [
                 row
                 for row, result in zip(ready.rows, remembered, strict=True)
-                if result.was_new and result.id in changes.item_ids
+                if result.was_new and result.id in new_ids
             ]
             if notes := _notes(fresh, now=now):
                 await keep_notes(tx, current.session, notes, now=now)
@@ -128,6 +127,8 @@ async def add_messages(
         if due:
             resources.wake(SUMMARISE_TOPIC)
         resources.get(OpenSessions).note(identity, replace(current, session=session))
+        for row in fresh:
+            resources.get(Threads).note(identity.tenant_id, row)
     return Added(
         session_id=session.session_id,
         messages=tuple(remembered),

@@ -16,7 +16,8 @@ from recordari.knowledge import storage as knowledge_storage
 from recordari.knowledge.ingest import add_document
 from recordari.knowledge.sources import add_source
 from recordari.memory import storage as memory_storage
-from recordari.memory.remember import IMPORT_BATCH, remember_many
+from recordari.memory.batches import IMPORT_BATCH
+from recordari.memory.remember import remember_many
 from recordari.privacy.sanitise import sanitise_items
 from recordari.transfer import storage
 from recordari.transfer.rules import READERS, Foreign, ForeignOwner, ForeignSource, ImportedForeign, Note
