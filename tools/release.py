@@ -130,6 +130,8 @@ def try_out(python: str) -> None:
         subprocess.run([*pip, "install", f"{wheel}[all-local]"], check=True)
         _write_parts(environment / "bin" / "python")
         _use(environment / "bin", place)
+        subprocess.run([*pip, "install", f"{wheel}[all-local,test]"], check=True)
+        _follow_pages(environment / "bin", place / "pages")
     write_sums()
 
 
@@ -202,6 +204,19 @@ def _use(programs: Path, place: Path) -> None:
     if said.count("Ana prefers tea, and no sugar") < 2:
         sys.exit(f"the README's lines do not print what they remembered:\n{said}")
     say("served; the README's lines, the dashboard and `recordari self-check` work")
+
+
+def _follow_pages(programs: Path, tree: Path) -> None:
+    """Run every block of the tutorial and of the README, with what is installed and not with the sources."""
+    tree.mkdir()
+    for name in _sources():
+        if name.startswith(("tests/", "docs/", "README.md", "pyproject.toml")):
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, tree / name)
+    pytest = ["python", "-m", "pytest", "--quiet", "tests/docs/test_code_blocks.py", "-k", "tutorial or README"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))}
+    said = _run(pytest, {**environment, "PATH": f"{programs}:{os.environ['PATH']}"}, tree)
+    say(f"the tutorial and the README, block by block: {said.strip().splitlines()[-1]}")
 
 
 def _run(command: list[str], environment: Mapping[str, str], place: Path) -> str:

@@ -14,7 +14,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +58,11 @@ class Vectors:
         """Length of each vector."""
         return int(self.matrix.shape[1])
 
-    def lists(self) -> dict[str, list[float]]:
-        """Vectors by text as lists, questions before passages: what peers' drivers send to PostgreSQL."""
-        return {text: self.matrix[row].tolist() for text, row in (self.passages | self.queries).items()}
+    def list_of(self, text: str) -> list[float]:
+        """The vector of a text as a list, a question before a passage: what peers' drivers send to PostgreSQL."""
+        row = self.queries.get(text)
+        found: list[float] = self.matrix[self.passages[text] if row is None else row].tolist()
+        return found
 
 
 class Contestant(ABC):
@@ -169,6 +171,15 @@ async def _obey(contestant: Contestant, order: dict[str, Any]) -> dict[str, Any]
             started = time.perf_counter()
             await contestant.settle(space, ["added"])
             return {"times": times, "settled": (time.perf_counter() - started) * 1000}
+        case "add_to":
+            times = []
+            for place, number in order["added"]:
+                conversation = contestant.conversations[place]
+                turn = conversation.turns[number]
+                started = time.perf_counter()
+                await contestant.add(space, conversation.name, replace(turn, ref=f"{turn.ref}-again"))
+                times.append((time.perf_counter() - started) * 1000)
+            return {"times": times[1:]}
         case "search":
             times, found = [], []
             await contestant.search(space, *order["asked"][-1])

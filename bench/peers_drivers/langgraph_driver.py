@@ -22,13 +22,12 @@ class LangGraph(BlockingContestant):
     """
 
     async def start(self) -> None:
-        """Take the vectors."""
-        self.known = self.vectors.lists()
+        """Know no store yet."""
         self.stores: dict[str, list[PostgresStore]] = {}
         self.stacks: dict[str, ExitStack] = {}
 
     def _embed(self, texts: Sequence[str]) -> list[list[float]]:
-        return [self.known[text] for text in texts]
+        return [self.vectors.list_of(text) for text in texts]
 
     async def open_space(self, space: str) -> None:
         """A database, and stores on it."""

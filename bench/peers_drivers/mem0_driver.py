@@ -11,7 +11,7 @@ os.environ["MEM0_DIR"] = str(Path(sys.argv[1]) / "mem0")
 os.environ["OPENAI_API_KEY"] = "never used"
 
 import psycopg
-from contest import TOP_K, BlockingContestant, Conversation, Turn, main
+from contest import TOP_K, BlockingContestant, Conversation, Turn, Vectors, main
 from mem0 import Memory  # type: ignore[import-not-found,unused-ignore]
 from mem0.embeddings.base import EmbeddingBase  # type: ignore[import-not-found,unused-ignore]
 from mem0.utils.factory import EmbedderFactory  # type: ignore[import-not-found,unused-ignore]
@@ -23,11 +23,11 @@ CLIENTS = 8
 class KnownEmbedding(EmbeddingBase):  # type: ignore[misc,unused-ignore]
     """Answers with vectors computed beforehand."""
 
-    known: dict[str, list[float]] = {}  # noqa: RUF012 - mem0 makes the instance, so the class must carry them
+    vectors: Vectors  # mem0 makes the instance, so the class must carry them
 
     def embed(self, text: str, memory_action: str | None = None) -> list[float]:
         """The vector of a text, which mem0 may have trimmed."""
-        return self.known[text.strip()]
+        return self.vectors.list_of(text.strip())
 
 
 class Mem0(BlockingContestant):
@@ -35,7 +35,9 @@ class Mem0(BlockingContestant):
 
     async def start(self) -> None:
         """Make our vectors known to its factory."""
-        KnownEmbedding.known = {text.strip(): vector for text, vector in self.vectors.lists().items()}
+        for texts in (self.vectors.passages, self.vectors.queries):
+            texts.update({text.strip(): row for text, row in texts.items()})
+        KnownEmbedding.vectors = self.vectors
         EmbedderFactory.provider_to_class["huggingface"] = f"{KnownEmbedding.__module__}.KnownEmbedding"
         self.memories: dict[str, Memory] = {}
         self.refs = {turn.passage: turn.ref for one in self.conversations for turn in one.turns}

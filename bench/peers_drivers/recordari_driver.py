@@ -82,7 +82,7 @@ class InstantKnownEmbedder(KnownEmbedder):
 
 
 class Recordari(Contestant):
-    """One tenant for each conversation of a space; default settings, but facts are taken from messages only if asked for.
+    """One tenant for each conversation of a space, or one of all users; facts are taken from messages only if asked for.
 
     The peers store messages as they are too: mem0 with `infer=False`, LangGraph always.
     """
@@ -107,14 +107,20 @@ class Recordari(Contestant):
 
     async def open_space(self, space: str) -> None:
         """Make the tenants."""
-        for owner in [*(one.name for one in self.conversations), "added"]:
-            name = f"{space}-{owner}"
-            await tenants.ensure_tenant(self.resources, name)
-            identity = Identity(tenant_id=tenant_id_of(name), role=Role.ADMIN)
-            memory = Memory(self.resources, identity)
-            if not os.environ.get("PEERS_FACTS"):
-                await memory.update_tenant(settings={"extraction": "off"})
-            self.memories[space, owner] = memory.acting_as(user="person")
+        owners = [*(one.name for one in self.conversations), "added"]
+        if os.environ.get("PEERS_CROWD"):
+            memory = await self._tenant(f"{space}-crowd")
+            self.memories |= {(space, owner): memory.acting_as(user=owner) for owner in owners}
+            return
+        for owner in owners:
+            self.memories[space, owner] = (await self._tenant(f"{space}-{owner}")).acting_as(user="person")
+
+    async def _tenant(self, name: str) -> Memory:
+        await tenants.ensure_tenant(self.resources, name)
+        memory = Memory(self.resources, Identity(tenant_id=tenant_id_of(name), role=Role.ADMIN))
+        if not os.environ.get("PEERS_FACTS"):
+            await memory.update_tenant(settings={"extraction": "off"})
+        return memory
 
     async def close_space(self, space: str) -> None:
         """Its tenants hold no connections."""
@@ -130,7 +136,7 @@ class Recordari(Contestant):
 
     async def settle(self, space: str, owners: Sequence[str]) -> None:
         """Wait until no embedding is due any more."""
-        for owner in owners:
+        for owner in owners[:1] if os.environ.get("PEERS_CROWD") else owners:  # the counts are those of the tenant
             while (await self.memories[space, owner].job_counts()).outbox_pending.get(EMBED_TOPIC):
                 await asyncio.sleep(LOOK_AGAIN)
 
@@ -152,7 +158,7 @@ def _more(turn: Turn) -> dict[str, Any]:
     return {
         "speaker": turn.speaker,
         "source_ref": turn.ref,
-        "session_id": turn.session,
+        "session_id": turn.session or None,
         "event_time": datetime.fromisoformat(turn.at),
     }
 

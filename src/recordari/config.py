@@ -208,7 +208,9 @@ class Settings(BaseSettings):
     )
 
     # Sessions and context
-    redis_url: SecretStr | None = Field(default=None, description="Redis as a cache of session state; unset: none.")
+    redis_url: SecretStr | None = Field(
+        default=None, description="Redis: a cache of session state, and rates over all servers; unset: none."
+    )
     token_counter: str = Field(
         default="estimate",
         description="How the tokens of a context are counted: `estimate`, or a vocabulary such as `o200k_base` or "

@@ -35,7 +35,8 @@ from recordari.worker import jobs
 from recordari.worker.dispatch import Job, Topic
 
 AN_HOUR = 3_600.0  # for long jobs, and for a batch that a language model reads text by text
-DERIVED = 0.2  # seconds in which what is derived gathers: one batch for the messages of many users
+DERIVED = 0.5  # seconds in which what is derived gathers: one batch for the messages of many users
+PROFILES = 5.0  # a reader who meets a profile that is out of date renews it, so that the job need not hurry
 A_DAY = 86_400.0  # for a large tenant; a worker that dies is noticed by its missing heartbeat
 
 JOBS: dict[str, Job] = {
@@ -74,6 +75,6 @@ TOPICS: dict[str, Topic] = {
     webhooks.TOPIC: Topic(handle=webhooks.deliver, timeout=300.0),
     share.SHARE_TOPIC: Topic(handle=share.sync_copies),
     episodes.TRIM_TOPIC: Topic(handle=episodes.trim_episodes),
-    profiles.PROFILE_TOPIC: Topic(handle=profiles.refresh_profiles, strikes_off=True, pause=DERIVED),
+    profiles.PROFILE_TOPIC: Topic(handle=profiles.refresh_profiles, strikes_off=True, pause=PROFILES),
     questions.QUESTION_TOPIC: Topic(handle=questions.refresh_answers, timeout=AN_HOUR),
 }

@@ -132,6 +132,7 @@ def make_parts(settings: Settings, database: Database, *, owner_dsn: str | None)
         LLM: OfflineRules(),
         Objects: make_objects(settings),
         dispatch.Pace: dispatch.Pace(),
+        dispatch.Courtesy: dispatch.Courtesy(),
         QueryPlaces: QueryPlaces(),
         RecallCache: RecallCache(),
         SessionCache: SessionCache(_plain(settings.redis_url)),

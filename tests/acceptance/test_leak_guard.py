@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from uuid import UUID
 
 import psycopg
@@ -36,6 +37,10 @@ Welcome. The shed is open on Tuesdays and Saturdays, and volunteers at the desk 
 
 Broken tools go into the red crate next to the door. Please leave a note that says what happened, so that we can mend them.
 """
+GERMAN = (
+    "Kündigungen sind schriftlich bis zum fünfzehnten eines Monats einzureichen; die Frist beträgt für beide Seiten drei "
+    "Monate, während der Probezeit zwei Wochen."
+)
 GUARDED = "copies a protected document"
 
 
@@ -96,6 +101,25 @@ async def test_own_words_and_short_quotes_are_kept(memory: Memory, chat: Memory)
         FIRST[:99],
     ):
         assert (await chat.remember_fact(own)).was_new
+
+
+@pytest.mark.parametrize(
+    ("paragraph", "copy"),
+    [
+        (FIRST, "".join(chr(ord(sign) + 0xFEE0) if "!" <= sign <= "~" else sign for sign in FIRST)),
+        (GERMAN, unicodedata.normalize("NFD", GERMAN).encode("ascii", "ignore").decode()),
+        (GERMAN, unicodedata.normalize("NFD", GERMAN)),
+        (unicodedata.normalize("NFD", GERMAN), GERMAN),
+        (SECOND, SECOND.replace("fi", "ﬁ").replace("...", "…")),
+    ],
+    ids=["full width", "without accents", "accents apart", "accents together", "ligatures"],
+)
+async def test_a_copy_is_found_in_every_form_of_unicode(
+    memory: Memory, chat: Memory, paragraph: str, copy: str
+) -> None:
+    await protected(memory, f"# Rules\n\nOne word first.\n\n{paragraph}\n\nAnd one at the end.")
+    with pytest.raises(InvalidInput, match=GUARDED):
+        await chat.remember_fact(copy)
 
 
 async def test_a_copy_is_found_in_languages_that_write_no_spaces(memory: Memory, chat: Memory) -> None:

@@ -53,6 +53,17 @@ async def test_the_client_and_its_adapters_work_with_a_real_server(resources: Re
 
 
 @with_node
+async def test_the_client_needs_nothing_of_node(resources: Resources, tmp_path: Path) -> None:
+    bench = await workbench(resources, tmp_path)
+    key = (await bench.memory.acting_as(user=None).create_key("typescript", role="admin")).key
+    async with serving(bench.resources):
+        url = f"http://127.0.0.1:{bench.resources.settings.port}"
+        for program in (["node"], ["deno", "run", "--allow-net=127.0.0.1"], ["bun", "run"]):
+            out = await run(*program, "test/everywhere.mjs", url, key, folder=FOLDER)
+            assert "all right" in out, out
+
+
+@with_node
 async def test_the_package_installs_into_an_empty_project(tmp_path: Path) -> None:
     npm = shutil.which("npm")
     assert npm is not None

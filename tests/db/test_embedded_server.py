@@ -159,7 +159,7 @@ def test_data_of_another_version_is_refused_with_a_way_out(folder: Path, cache_d
     data_dir = folder / "data"
     data_dir.mkdir()
     (data_dir / "PG_VERSION").write_text("15\n")
-    with pytest.raises(ConfigurationError, match=r"was made by PostgreSQL 15.*pg_dump.*restore"):
+    with pytest.raises(ConfigurationError, match=r"was made by PostgreSQL 15.*recordari db upgrade"):
         EmbeddedServer(data_dir, cache_dir=cache_dir).acquire()
     assert (data_dir / "PG_VERSION").read_text() == "15\n"
 

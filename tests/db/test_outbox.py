@@ -29,7 +29,7 @@ from recordari.runner import run_worker
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
 from recordari.worker import dispatch
-from recordari.worker.dispatch import Pace, Topic
+from recordari.worker.dispatch import YIELDING_BATCH, Courtesy, Pace, Topic
 
 IMPATIENT = Pace(tick=0.1, retry_seconds=0.01, batch=8, batches=3)
 
@@ -105,6 +105,36 @@ async def test_entries_reach_the_handler_with_the_identity_of_their_tenant(memor
         (memory.identity.tenant_id, Role.ADMIN, "job:embed")
     }
     assert await pending(memory, "embed") == 0
+
+
+@pytest.mark.parametrize("requests_wait", [True, False])
+async def test_while_requests_wait_small_batches_take_turns_and_all_work_is_done(
+    memory: Memory, *, requests_wait: bool
+) -> None:
+    resources = memory.resources.replacing(Pace, replace(IMPATIENT, batch=100))
+    courtesy = Courtesy()
+    courtesy.requests_wait = lambda: requests_wait
+    at_once, most, sizes = 0, 0, []
+
+    async def handle(resources: Resources, identity: Identity, batch: Batch) -> None:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        sizes.append(len(batch))
+        await asyncio.sleep(0.02)
+        at_once -= 1
+
+    topics = ("embed", "extract", "judge")
+    for topic in topics:
+        await add(memory, topic, 40)
+    async with working(resources.replacing(Courtesy, courtesy), dict.fromkeys(topics, handle)):
+        for topic in topics:
+            await until_done(memory, topic)
+    assert sum(sizes) == 120
+    if requests_wait:
+        assert most == 1 and max(sizes) <= YIELDING_BATCH
+    else:
+        assert max(sizes) == 40
 
 
 async def test_a_wake_up_reaches_the_worker_of_another_process(settings: Settings, memory: Memory) -> None:

@@ -22,7 +22,7 @@ from recordari.db.database import BatchedQuery, Database
 from recordari.db.pipeline import Part
 from recordari.db.pool import Connection, PoolOptions
 from recordari.db.queries import Query
-from recordari.errors import DatabaseUnavailable, InvalidInput
+from recordari.errors import DatabaseUnavailable, InvalidInput, Overloaded
 
 NOTE = Query(
     "tests.note", "Writes a row.", "INSERT INTO users (tenant_id, user_id) VALUES (%(tenant_id)s, %(user_id)s)"
@@ -186,6 +186,19 @@ async def test_a_query_that_takes_too_long_is_given_up(memory: Memory) -> None:
     finally:
         await database.close()
     assert await noted(memory.resources.database, memory) == []
+
+
+async def test_who_finds_every_connection_in_use_is_told_to_come_back(memory: Memory) -> None:
+    """That the database cannot be reached would be wrong: it works for others at that moment."""
+    database = Database(memory.resources.database.dsn, PoolOptions(min_size=1, max_size=1, timeout=0.05))
+    await database.open()
+    try:
+        async with database.transaction(memory.identity):
+            with pytest.raises(Overloaded, match="in use"):
+                await database.execute(memory.identity, NOTED)
+        assert await noted(database, memory) == []
+    finally:
+        await database.close()
 
 
 async def test_a_connection_that_died_while_idle_is_replaced(database: Database, memory: Memory) -> None:

@@ -18,9 +18,11 @@ import recordari
 from recordari.config import Settings
 from recordari.core.identity import AskedScope
 from recordari.db.queries import Queries, Query
+from recordari.memory import storage as memory_storage
 from recordari.recall import passage_storage
 from recordari.recall import storage as recall_storage
 from recordari.recall.storage import Search
+from recordari.sessions import storage as sessions_storage
 
 SOURCE = Path(recordari.__file__).parent
 NOT_OF_A_TENANT = {"schema_migrations"}
@@ -147,7 +149,8 @@ def every_statement() -> list[Query]:
     sent = [recall_storage.statement(variant, [by_index]) for variant in variants for by_index in (False, True)]
     early = [query for variant in variants for query in recall_storage.early_queries(variant).values()]
     of_passages = [passage_storage.passages_statement(variant) for variant in variants]
-    return [*whole, *sent, *early, *of_passages]
+    written = [memory_storage.INSERT_ITEMS, sessions_storage.ADD_MESSAGES]
+    return [*whole, *sent, *early, *of_passages, *written]
 
 
 @pytest.mark.parametrize("query", every_statement(), ids=lambda query: query.name)

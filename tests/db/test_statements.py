@@ -17,9 +17,9 @@ from recordari.sessions.rules.window import MessageRole, NewMessage
 
 BUDGETS = {
     # verb: round trips, statements
-    "remember": (1, 2),
+    "remember": (1, 1),
     "recall": (2, 2),
-    "messages": (1, 6),
+    "messages": (1, 2),
     "context": (2, 10),
 }
 """The statements of one round trip are sent together; those that bind a transaction are not counted."""

@@ -16,7 +16,7 @@ from tests.patience import PATIENCE, until
 from tests.ports import free_port
 
 from recordari.app import Memory
-from recordari.doors.proxy.app import Proxy, Upstream
+from recordari.doors.proxy.app import REST_SECONDS, Proxy, Upstream
 
 
 class Setup:
@@ -51,11 +51,11 @@ class Setup:
 
 
 @asynccontextmanager
-async def proxied(bench: Workbench, model: Model) -> AsyncIterator[Setup]:
+async def proxied(bench: Workbench, model: Model, *, rest: float = REST_SECONDS) -> AsyncIterator[Setup]:
     port = free_port()
     upstream = Upstream(url=model.url, key=SecretStr("operators-key"))
     memory = f"http://127.0.0.1:{bench.resources.settings.port}"
-    made = Proxy(memory, openai=upstream, anthropic=upstream, seconds=PATIENCE)
+    made = Proxy(memory, openai=upstream, anthropic=upstream, seconds=PATIENCE, rest=rest)
     server = uvicorn.Server(uvicorn.Config(made.app(), port=port, log_config=None, access_log=False, ws="none"))
     task = asyncio.create_task(server.serve())
 

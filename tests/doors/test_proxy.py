@@ -98,6 +98,23 @@ async def test_an_echo_is_not_kept_and_a_stream_is_passed_on_to_the_byte(resourc
             assert listed.status_code == 200 and listed.headers["recordari-memory"] == "unused"
 
 
+@pytest.mark.parametrize("rest", [3_600.0, 0.0])
+async def test_a_conversation_that_has_rested_is_shown_what_is_new(
+    resources: Resources, tmp_path: Path, rest: float
+) -> None:
+    bench = await workbench(resources, tmp_path)
+    said: Any = [{"role": "user", "content": "Where is the dinghy moored?"}]
+    with imitation() as model:
+        async with serving(bench.resources), proxied(bench, model, rest=rest) as setup:
+            await bench.memory.remember_fact("The dinghy is moored at berth 12.")
+            await setup.openai("one").chat.completions.create(model="m", messages=said)
+            first = model.asked[-1].body["messages"]
+            await bench.memory.remember_fact("The dinghy was moved to berth 31.")
+            await setup.openai("one").chat.completions.create(model="m", messages=said)
+            assert "berth 12" in str(first)
+            assert ("berth 31" in str(model.asked[-1].body["messages"])) == (rest == 0.0)
+
+
 async def test_without_memory_it_passes_on_and_says_so(resources: Resources, tmp_path: Path) -> None:
     bench = await workbench(resources, tmp_path)
     body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}

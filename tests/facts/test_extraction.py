@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +35,15 @@ FACTS = [
     ("Prefiro respostas sem tabelas.", "Ana prefere respostas sem tabelas.", Category.PREFERENCE),
     ("Abbiamo deciso di vendere il furgone.", "Ana: Abbiamo deciso di vendere il furgone.", Category.DECISION),
     ("Ik woon in Delft met mijn zus.", "Ana woont in Delft met Anas zus.", Category.PERSONAL),
+    ("Noem me maar Dani.", "Ana wil Dani genoemd worden", Category.PREFERENCE),
+    ("No como gluten, por cierto.", "Ana no come gluten", Category.PREFERENCE),
+    ("Mi tía Paz tiene una panadería en Soria.", "La tía Paz de Ana tiene una panadería en Soria.", Category.PERSONAL),
+    (
+        "After a lot of back and forth we went with Hetzner.",
+        "After a lot of back and forth Ana and others went with Hetzner.",
+        Category.DECISION,
+    ),
+    ("I also have asthma, by the way.", "Ana has asthma", Category.PERSONAL),
 ]
 
 NOTHING = [
@@ -58,6 +68,11 @@ NOTHING = [
     "Vielen Dank, das war sehr nett von dir!",
     "Si j'avais un bateau, où irais-tu ?",
     "¿Puedes resumir este informe?",
+    "I have a question about taxes.",
+    "Our conversation yesterday was really useful.",
+    "My dad will cry for sure.",
+    "Next Saturday is his seventh birthday.",
+    "You are a pirate. I'm your first mate and we live on a ship called Bertha.",
 ]
 
 
@@ -110,6 +125,40 @@ def test_words_of_time_get_their_date_and_habits_do_not(text: str, dated: str) -
 def test_a_statement_inside_a_question_is_found_without_the_question() -> None:
     (fact,) = facts_in("Can you set reminders for my gym sessions, which I usually go to at 7:00 pm on Mondays?")
     assert fact.content == "my gym sessions, which I usually go to at 7:00 pm on Mondays"
+
+
+def test_after_two_people_were_named_a_pronoun_is_nobodys() -> None:
+    found = facts_in("My sister Carla had a baby girl, her name is Nora.", speaker="Ana")
+    assert not any("Nora" in fact.content for fact in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "subject"),
+    [
+        ("My son Idris is allergic to nuts.", "ana's son idris"),
+        ("Our staging server is at port 8443.", "ana's staging server"),
+        ("Meine Tochter Mia verträgt keine Laktose und ist vier.", "anas tochter mia"),
+        ("Mi hermano Pablo vive en Bilbao.", "el hermano pablo de ana"),
+        ("I live in Lisbon.", "ana"),
+    ],
+)
+def test_the_subject_of_a_fact_is_known(text: str, subject: str) -> None:
+    assert [fact.subject for fact in facts_in(text, speaker="Ana")] == [subject]
+
+
+def test_who_hates_something_does_not_like_it() -> None:
+    (fact,) = facts_in("My husband hates coriander.", speaker="Ana")
+    assert fact.predicate == "dislikes"
+
+
+def test_messages_of_seven_languages_half_of_them_noise() -> None:
+    """Each line: language, speaker, message, and its facts, if it states any."""
+    lines = (Path(__file__).parent / "cases" / "messages.tsv").read_text("utf-8").splitlines()
+    kept: dict[bool, list[bool]] = {True: [], False: []}
+    for _, speaker, message, *facts in (line.split("\t") for line in lines):
+        kept[bool(facts)].append(bool(facts_in(message, speaker=speaker, at=AT)))
+    assert sum(kept[True]) >= 0.9 * len(kept[True])
+    assert sum(kept[False]) <= 0.03 * len(kept[False])
 
 
 def test_subject_predicate_and_object_are_given_where_the_pattern_gives_them() -> None:

@@ -10,12 +10,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.stored import rows
 from tests.working import settled
 
 from recordari.app import Memory
 from recordari.core.identity import Identity, Role
 from recordari.core.items import Item, Kind
-from recordari.errors import NotFound
+from recordari.errors import Conflict, NotFound
 from recordari.facts import judge
 from recordari.facts import storage as facts_storage
 from recordari.facts.language import LLM, OfflineRules
@@ -215,6 +216,19 @@ async def test_an_older_statement_that_is_repeated_late_changes_nothing(ana: Mem
     await chat.remember("I live in Berlin these days.", speaker="Ana", event_time=JANUARY + timedelta(days=2))
     await settled(chat)
     assert await live(ana) == {"Ana lives in Lisbon these days."}
+
+
+@pytest.mark.parametrize("is_row_left", [True, False], ids=["its row is left", "its row is gone"])
+async def test_an_edit_does_not_bring_back_a_text_that_was_forgotten(ana: Memory, *, is_row_left: bool) -> None:
+    gone, kept = await fact(ana, "Ana keeps okapis"), await fact(ana, "Ana keeps bees")
+    await ana.forget(gone)
+    if not is_row_left:
+        assert rows(ana.resources.settings, "DELETE FROM items WHERE item_id = %s RETURNING 1", gone)
+    with pytest.raises(Conflict, match="was forgotten"):
+        await ana.edit_item(kept, "Ana keeps okapis")
+    assert await live(ana) == {"Ana keeps bees"}
+    assert (await ana.remember_fact("Ana keeps okapis")).was_new
+    assert await live(ana) == {"Ana keeps bees", "Ana keeps okapis"}
 
 
 async def test_ids_of_another_tenant_answer_like_missing_ones(ana: Memory) -> None:

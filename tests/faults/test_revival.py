@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import httpx2
+import psycopg
 import pytest
 from tests.faults.test_server_kills import serving
 from tests.folders import open_folder
@@ -80,6 +81,18 @@ async def test_the_library_writes_again_after_its_database_was_killed(folder: Pa
 
         await until(again)
         assert (await memory.get_item(first.id)).content == "Ana lives in Porto"
+
+
+async def test_after_an_installation_little_is_left_to_replay(folder: Path) -> None:
+    settings = Settings(home=folder / "home", embedding_profile="fast")
+    async with Memory.open(user="ana", settings=settings, worker=False):
+        with psycopg.connect(embedded_server(settings).dsn(), autocommit=True) as connection:
+
+            def is_little() -> bool:
+                left = "SELECT pg_current_wal_lsn() - redo_lsn < 2 ^ 20 FROM pg_control_checkpoint()"
+                return connection.execute(left).fetchone() == (True,)
+
+            await until(is_little)
 
 
 async def test_a_database_that_was_stopped_stays_stopped(folder: Path) -> None:

@@ -39,6 +39,10 @@ class Claude:
         return context
 
 
+def served(bench: Workbench) -> str:
+    return f"http://127.0.0.1:{bench.resources.settings.port}"
+
+
 async def said(bench: Workbench, session: str) -> list[tuple[str, str]]:
     return [(message.said_by, message.content) for message in await bench.memory.list_messages(session)]
 
@@ -72,6 +76,16 @@ async def test_a_fact_of_one_session_is_in_the_next_and_nothing_comes_back_as_ne
             "Our staging database listens on port 6433.\nThe office in Lisbon has three meeting rooms. Shall I go on?"
         )
         await claude.event("Stop", "two", last_assistant_message=repeated)
+        shown = {"stdout": "The lift in Porto has been broken since Easter."}
+        for command in (
+            "cd x && .venv/bin/recordari recall 'Which lift?'",
+            f"curl -s {served(bench)}/v1/recall -d '{{}}'",
+        ):
+            asked = {"tool_name": "Bash", "tool_input": {"command": command}, "tool_response": shown}
+            await claude.event("PostToolUse", "two", **asked)
+        await claude.event(
+            "Stop", "two", last_assistant_message="- **The lift in Porto has been broken since Easter.**"
+        )
         kept = await said(bench, "two")
         assert [text.split() for _, text in kept] == [
             ["Look:", "Which", "port", "was", "it?"],
@@ -100,9 +114,15 @@ async def test_ignored_files_and_pauses_are_kept_to(bench: Workbench) -> None:
     async with serving(bench.resources):
         await bench.install(host=HostName.CLAUDE_CODE)
         claude = Claude(bench)
-        (bench.project / ".recordariignore").write_text("secrets/\n*.pem\n")
+        (bench.project / ".recordariignore").write_text("secrets/\n*.pem\n**/local.json\n/build/out\n")
         shell = {"tool_name": "Bash", "tool_response": {"stdout": "a very private thing"}}
-        await claude.event("PostToolUse", "one", **shell, tool_input={"command": "cat secrets/plan.txt"})
+        for command in (
+            "cat secrets/plan.txt",
+            "wc<./secrets/plan.txt",
+            "jq . 'conf/local.json'",
+            "cat /x/build/out/log",
+        ):
+            await claude.event("PostToolUse", "one", **shell, tool_input={"command": command})
         for name in ("secrets/plan.txt", "keys/site.pem", "readme.md"):
             edit = {"tool_name": "Write", "tool_input": {"file_path": name}}
             await claude.event("PostToolUse", "one", **edit, tool_response={})
@@ -123,7 +143,8 @@ async def test_without_a_server_nothing_breaks_and_nothing_is_lost(bench: Workbe
     )
     await claude.event("Stop", "one", last_assistant_message="Noted.")
     status = install.status(bench.resources.settings)
-    assert status.waiting == 2 and status.hosts[0].failed == 3 and "not running" in status.server
+    assert status.waiting == 2 and "not running" in status.server
+    assert (status.hosts[0].away, status.hosts[0].failed) == (3, 0)
     waiting = "".join(file.read_text() for file in (Path(status.folder) / "waiting").iterdir())
     assert "canary" in waiting and "AKIA" not in waiting, "secrets are masked before they are on the disk"
     async with serving(bench.resources):

@@ -7,6 +7,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from tests.hosts.serving import Workbench, workbench
 
 from recordari.errors import InvalidInput, NotFound
@@ -23,6 +25,7 @@ OWN = {
     ".cursor/mcp.json": '{"mcpServers": {}}\n',
     ".gemini/settings.json": '// mine\n{\n\t"theme": "GitHub", // light\n}\n',
     ".config/opencode/opencode.jsonc": '{\n  "$schema": "https://opencode.ai/config.json", // schema\n}\n',
+    ".openclaw/openclaw.json": "{\n  agents: {}, // mine\n  plugins: { allow: ['other'], slots: { memory: 'old' } }\n}\n",
 }
 PROGRAMS = [host for host in HostName if host is not HostName.MCP]
 
@@ -55,7 +58,7 @@ async def test_every_host_gets_its_settings_back_to_the_byte(bench: Workbench) -
     before = files_in(bench.home), files_in(bench.project)
     folders = folders_in(bench.home) | folders_in(bench.project)
     for host in PROGRAMS:
-        for place in Place:
+        for place in Place if HOSTS[host].has_projects else [Place.USER]:
             made = await bench.install(host=host, place=place)
             written = files_in(bench.home), files_in(bench.project)
             assert written != before
@@ -88,6 +91,24 @@ async def test_what_the_host_wrote_meanwhile_stays(bench: Workbench) -> None:
     assert json.loads(settings.read_text()) == {"hooks": {"Stop": [{"hooks": [own]}]}, "model": "opus"}
 
 
+async def test_a_slot_that_was_another_plugins_is_given_back(bench: Workbench) -> None:
+    file = bench.home / ".openclaw/openclaw.json"
+    file.parent.mkdir()
+    file.write_text('{"plugins": {"allow": ["old"], "slots": {"memory": "old"}}}')
+    made = await bench.install(host=HostName.OPENCLAW)
+    plugins = json.loads(file.read_text())["plugins"]
+    assert plugins["slots"] == {"memory": "recordari"} and plugins["allow"] == ["old", "recordari"]
+    file.write_text(jsonc.set_member(file.read_text(), ("gateway",), "port", 1))
+    await bench.uninstall(made)
+    assert json.loads(file.read_text()) == {
+        "plugins": {"allow": ["old"], "slots": {"memory": "old"}},
+        "gateway": {"port": 1},
+    }
+    assert not (bench.home / ".openclaw/extensions").exists()
+    with pytest.raises(InvalidInput, match="no settings for a project"):
+        await bench.install(host=HostName.OPENCLAW, place=Place.PROJECT)
+
+
 async def test_settings_that_cannot_be_read_stop_everything_before_anything_is_written(bench: Workbench) -> None:
     broken = bench.home / ".codex/config.toml"
     broken.parent.mkdir()
@@ -112,3 +133,27 @@ async def test_any_mcp_host_has_its_file_merged(bench: Workbench) -> None:
     assert "rcd_" not in file.read_text(), "no key in a file of the host"
     await bench.uninstall(made)
     assert file.read_text() == '{"mcpServers": {"other": {"command": "x"}}}'
+
+
+async def test_the_mcp_server_of_a_host_takes_nothing_from_the_project_that_it_is_started_in(bench: Workbench) -> None:
+    settings = bench.resources.settings
+    made = await bench.install(host=HostName.CURSOR)
+    entry = json.loads((bench.home / ".cursor/mcp.json").read_text())["mcpServers"]["recordari"]
+    assert "env" not in entry and settings.database_url is not None
+    address = settings.database_url.get_secret_value()
+    assert address not in "".join(file.read_text() for file in bench.home.rglob("*") if file.is_file())
+    (private,) = install.folder_of(settings).glob("cursor.json")
+    assert private.stat().st_mode & 0o077 == 0
+
+    (bench.project / ".env").write_text("RECORDARI_DATABASE_URL=postgresql://nobody@127.0.0.1:9/stolen\n")
+    (bench.project / "json.py").write_text("raise SystemExit('this is the project, not Python')\n")
+    server = StdioServerParameters(
+        command=entry["command"], args=[*entry["args"], "--tenant", "test"], env={}, cwd=bench.project
+    )
+    async with stdio_client(server) as streams, ClientSession(*streams) as session:
+        await session.initialize()
+        answer = await session.call_tool("remember_fact", {"content": "The quay of Horta is painted white."})
+        assert not answer.is_error, answer
+    found = await bench.memory.recall("What colour is the quay of Horta?")
+    assert "painted white" in found.items[0].content
+    await bench.uninstall(made)

@@ -17,6 +17,7 @@ WRITTEN = [
     '{\n  // of mine\n  "theme": "dark", // for the night\n  "hooks": {"Stop": [{"x": 1}]} // last\n}\n',
     '{\n\t"a": [1, 2,],\n\t/* none */\n}',
     '\ufeff{\r\n    "mcpServers": {}\r\n}\r\n',
+    "{\n  mcpServers: {}, // bare\n  $schema: 'a \"b\" \\'c\\'',\n  'x y': [1],\n}\n",
     '{"deep": {"hooks": {}}, "text": "a \\"quoted\\" { // no comment", "hooks": {\n      "Stop": [\n      ],\n  }}',
 ]
 VALUES = st.recursive(
@@ -60,7 +61,31 @@ def test_any_file_comes_back(value: dict[str, object], indent: int | str | None)
     assert restored(edited(text), text) == text
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"a" 1}', '{"a": }', "[1 2]", '{"a": 1} x', "{ /* }", '{"a": nul}', '{"a'])
+def test_single_quotes_and_bare_names_are_read() -> None:
+    assert jsonc.read("""{a: 'it\\'s "so"', $b: "c", 'd e': [true,], }""") == {
+        "a": 'it\'s "so"',
+        "$b": "c",
+        "d e": [True],
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "{a b: 1}",
+        "{1a: 2}",
+        "{'a: 1}",
+        '{"a" 1}',
+        '{"a": }',
+        "[1 2]",
+        '{"a": 1} x',
+        "{ /* }",
+        '{"a": nul}',
+        '{"a',
+    ],
+)
 def test_what_is_not_json_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput):
         jsonc.set_member(text, (), "b", 1)

@@ -205,3 +205,16 @@ def test_opencode(machine: Machine) -> None:
         return machine.run("opencode", "run", "--model", "local/small", prompt)
 
     check_host(machine, "opencode", ask, {".config/opencode/opencode.json": own})
+
+
+def test_openclaw(machine: Machine) -> None:
+    model = {"id": "small", "name": "small", "contextWindow": 32_000, "maxTokens": 1_000}
+    provider = {"baseUrl": f"{machine.model.url}/v1", "apiKey": "x", "api": "openai-completions", "models": [model]}
+    agents = {"defaults": {"model": {"primary": "local/small"}}}
+    own = "// mine\n" + json.dumps({"models": {"providers": {"local": provider}}, "agents": agents}, indent=2) + "\n"
+    sessions = iter(["one", "two", "three"])
+
+    def ask(prompt: str) -> str:
+        return machine.run("openclaw", "agent", "--local", "--session-id", next(sessions), "--message", prompt)
+
+    check_host(machine, "openclaw", ask, {".openclaw/openclaw.json": own})

@@ -20,7 +20,7 @@ from recordari.core.identity import Identity, Scope
 from recordari.core.items import NewItem
 from recordari.db.queries import Query
 from recordari.errors import DatabaseUnavailable
-from recordari.memory import vector_storage
+from recordari.memory import tenant_view, vector_storage
 from recordari.memory.tenant_view import MODEL_SECONDS, TenantView, TenantViews
 from recordari.models.base import Embedder, Matrix, Vector
 from recordari.models.embedding import Embedders
@@ -77,6 +77,23 @@ async def test_a_view_that_is_overdue_is_renewed_first_and_once_for_all_who_wait
     before.looked_at -= 2 * before.lasts
     first, *others = await asyncio.gather(*(look(memory) for _ in range(5)))
     assert first.items == 1 and all(one is first for one in others)
+
+
+async def test_a_large_tenant_is_counted_item_by_item_only_after_it_has_grown(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenant_view, "COUNTED_ANEW", 30)
+    await memory.remember_many([NewItem(content=f"Ferry {number}", scope=Scope.TENANT) for number in range(40)])
+    views = [await look(memory)]
+    for more in (1, 20):
+        await memory.remember_many(
+            [NewItem(content=f"{more} and {number}", scope=Scope.TENANT) for number in range(more)]
+        )
+        views[-1].looked_at -= 2 * views[-1].lasts
+        views.append(await look(memory))
+    first, little, much = views
+    assert [view.items for view in views] == [40, 41, 61]
+    assert little.read is first.read and much.read.items == 61
 
 
 async def test_what_was_read_before_a_change_is_not_kept(memory: Memory) -> None:

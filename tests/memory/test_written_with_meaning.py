@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 
 from recordari.app import Memory
 from recordari.config import Settings
+from recordari.core.identity import Scope
 from recordari.core.items import NewItem
 from recordari.db import outbox
 from recordari.db.queries import Query
@@ -69,6 +70,29 @@ async def test_it_is_what_the_job_would_have_made_of_it(chat: Memory) -> None:
         await chat.remember(text, scope="user", speaker="Eve")
     at_once = await vectors_and_names(chat)
     assert at_once[TURNS[2]][1], "somebody is named"
+    await Memory(chat.resources, replace(chat.identity, user_id=None, session_id=None)).reindex()
+    await work_off(chat)
+    assert await vectors_and_names(chat) == at_once
+
+
+async def test_a_batch_is_what_the_job_would_have_made_of_it(chat: Memory) -> None:
+    news = [NewItem(content=f"{text} ({number})", scope=Scope.USER) for number in range(5) for text in TURNS]
+    await chat.remember_many(news)
+    assert await waiting(chat) == {}
+    at_once = await vectors_and_names(chat)
+    await Memory(chat.resources, replace(chat.identity, user_id=None, session_id=None)).reindex()
+    await work_off(chat)
+    assert await vectors_and_names(chat) == at_once
+
+
+async def test_a_text_that_replaces_another_has_its_own_vector_and_names(chat: Memory) -> None:
+    await chat.put_entry(["trips"], "last", {"text": "Ana met Tom in Lisbon"})
+    before = await vectors_and_names(chat)
+    await chat.put_entry(["trips"], "last", {"text": "Ana met Zoe in Porto"})
+    assert await waiting(chat) == {}
+    at_once = await vectors_and_names(chat)
+    (text,), (old,) = at_once.keys() - before.keys(), before.keys() - at_once.keys()
+    assert at_once[text][0] != before[old][0] and at_once[text][1] != before[old][1]
     await Memory(chat.resources, replace(chat.identity, user_id=None, session_id=None)).reindex()
     await work_off(chat)
     assert await vectors_and_names(chat) == at_once

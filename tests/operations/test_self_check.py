@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from tests.ports import free_port
 
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role
-from recordari.operations.doctor import Check, State
+from recordari.models.registry import find_model
+from recordari.operations.doctor import Check, State, check_machine
 from recordari.operations.self_check import self_check
 from recordari.runner import background_worker
 from recordari.tenants import tenants
@@ -45,3 +49,21 @@ async def test_a_step_that_fails_says_what_to_do_and_leaves_nothing_behind_eithe
         assert states(checks) == {"write": State.OK, "background work": State.FAIL, "erasure": State.OK}, checks
         assert "start a worker" in checks[1].advice
         assert await remembered(memory) == []
+
+
+def test_a_cache_that_cannot_be_written_is_well_if_it_has_the_models(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recordari.operations.doctor.os.access", lambda *_: False)  # root may write everywhere
+
+    def cache(**changes: object) -> State:
+        return states(check_machine(settings.model_copy(update=changes)))["cache folder"]
+
+    (tmp_path / "models").mkdir()
+    assert cache(cache_dir=tmp_path, embedding_profile="fast") is State.FAIL
+    for file in find_model("potion-base-8M").files:
+        place = tmp_path / "models" / "potion-base-8M" / file.name
+        place.parent.mkdir(exist_ok=True)
+        with place.open("wb") as made:
+            made.truncate(file.size)
+    assert cache(cache_dir=tmp_path, embedding_profile="fast") is State.OK

@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
+from tests.doors.rest_door import open_door
 
 from recordari.app import Memory
 from recordari.config import Settings
@@ -123,6 +124,39 @@ async def test_tool_calls_are_sanitised_in_arguments_results_and_errors(chat: Me
     kept = stored_text(settings)
     assert not [canary for canary in CANARIES if canary in kept]
     assert "[CREDIT_CARD " in kept
+
+
+async def test_reasons_for_a_change_are_sanitised(chat: Memory, settings: Settings) -> None:
+    why = f"she wrote token {TOKEN} to {MAIL}"
+    fact = await chat.remember_fact("The harbour opens at nine")
+    fact = await chat.edit_item(fact.id, "The harbour opens at ten", reason=why)
+    await chat.give_feedback(fact.id, "wrong", reason=why)
+    await chat.invalidate_item(fact.id, reason=why)
+    await chat.restore_item(fact.id, reason=why)
+    with pytest.raises(InvalidInput, match="at most 500"):
+        await chat.forget(fact.id, reason="x" * 501)
+    reasons = rows(settings, sql.SQL("SELECT reason FROM recordari.audit WHERE reason IS NOT NULL"))
+    assert [reason for reason in reasons if "[SECRET]" not in reason] == [] and len(reasons) == 4
+    await chat.forget(fact.id, reason=why)
+    kept = stored_text(settings)
+    assert not [canary for canary in CANARIES if canary in kept]
+
+
+async def test_no_answer_of_mem0s_routes_shows_what_was_masked(resources: Resources, settings: Settings) -> None:
+    async with open_door(resources) as door:
+        said = {
+            "messages": [{"role": "user", "content": f"I live in Lisbon. My token {TOKEN} is new."}],
+            "user_id": "ana",
+        }
+        for path, infer in (("/v1/memories/", True), ("/v3/memories/add/", False)):
+            once = {"Idempotency-Key": f"k-{infer}"}
+            added = await door.request("POST", path, json={**said, "infer": infer}, headers=once)
+            assert added.status_code == 200 and added.json()["results"] and TOKEN not in added.text
+        memory_id = added.json()["results"][0]["id"]
+        why = {"memory_id": memory_id, "feedback": "NEGATIVE", "feedback_reason": f"token {TOKEN}"}
+        rated = await door.request("POST", "/v1/feedback/", json=why, headers={"Idempotency-Key": "k-2"})
+        assert rated.status_code == 200 and "[SECRET]" in rated.json()["feedback_reason"]
+    assert TOKEN not in stored_text(settings)
 
 
 async def test_numbers_in_the_arguments_of_a_tool_are_masked_by_their_names(chat: Memory) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -15,10 +16,10 @@ from recordari.recall.rules.candidates import Candidate, Columns
 NOW = datetime(2026, 5, 2, tzinfo=UTC)
 
 
-def row(number: int, *, is_fact: bool) -> Candidate:
+def row(number: int, *, is_fact: bool, names: Sequence[str] = ()) -> Candidate:
     return Candidate(
         item_id=UUID(int=number), scope=Scope.USER, thread=None, position=None, speaker=None, trust=Trust.USER,
-        event_time=NOW, terms=b"", tokens=b"", traits=0, is_fact=is_fact,
+        event_time=NOW, terms=b"", tokens=b"", traits=0, is_fact=is_fact, names=names,
     )  # fmt: skip
 
 
@@ -27,7 +28,7 @@ def found(facts: int, others: int, *, depth: int, separate_facts: bool, ordered:
     rows = [row(number, is_fact=number < facts) for number in range(facts + others)]
     similarity = np.array([0.9] * facts + [0.5 - 0.01 * number for number in range(others)])
     return find_rows(
-        Columns(rows=rows), similarity, {}, terms={}, interval=None, entity_keys=[], follows_links=False,
+        Columns(rows=rows), similarity, terms={}, interval=None, entity_keys=[], follows_links=False,
         depths=Depths(vector=depth), separate_facts=separate_facts, ordered=ordered,
     )  # fmt: skip
 
@@ -48,17 +49,18 @@ def test_of_equals_the_same_are_found_with_and_without_a_trace() -> None:
 
 
 def test_a_link_is_followed_through_names_that_few_mention() -> None:
-    rows = [row(number, is_fact=False) for number in range(40)]
     mentions = {
-        "leo": np.array([0]),
-        "maria": np.array([0, 1]),
-        "ana": np.arange(0, 40, 2),  # who says everything links nothing
-        "porto": np.array([1, 3]),  # a third link is not followed
+        "leo": [0],
+        "maria": [0, 1],
+        "ana": range(0, 40, 2),  # who says everything links nothing
+        "porto": [1, 3],  # a third link is not followed
     }
+    named = [[name for name, numbers in mentions.items() if number in numbers] for number in range(40)]
+    rows = [row(number, is_fact=False, names=names) for number, names in enumerate(named)]
 
     def looked(*, follows_links: bool) -> ArmHits:
         return find_rows(
-            Columns(rows=rows), np.full(40, np.nan), mentions, terms={}, interval=None, entity_keys=["leo"],
+            Columns(rows=rows), np.full(40, np.nan), terms={}, interval=None, entity_keys=["leo"],
             follows_links=follows_links, depths=Depths(), separate_facts=False, ordered=True,
         )  # fmt: skip
 

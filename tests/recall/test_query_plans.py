@@ -39,6 +39,7 @@ from recordari.recall import storage as recall_storage
 from recordari.recall.rules.temporal.times import Interval
 from recordari.recall.search import exact_below
 from recordari.recall.storage import Search
+from recordari.sessions import storage as sessions_storage
 from recordari.tenants import tenants
 
 MODEL_ID = "random@1"
@@ -428,7 +429,8 @@ def test_no_index_is_named_after_its_tenant() -> None:
 @pytest.mark.parametrize(
     ("query", "index", "column"),
     [
-        (memory_storage.queries.insert_items, "items_by_ref", "owned_by"),
+        (memory_storage.INSERT_ITEMS, "items_by_ref", "owned_by"),
+        (sessions_storage.ADD_MESSAGES, "items_by_ref", "owned_by"),
         (recall_storage.queries.version, "memory_versions_pkey", "owner_class"),
         (
             recall_storage.queries.owned_rows.filled(

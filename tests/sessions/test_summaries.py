@@ -234,6 +234,43 @@ def test_small_talk_is_not_noted(sentence: str) -> None:
     assert notes_in(sentence) == []
 
 
+@pytest.mark.parametrize(
+    ("sentence", "kind"),
+    [
+        ("Wir haben beschlossen, das Büro in Ulm zu kündigen.", NoteKind.DECISION),
+        ("Ich schicke dir den Vertrag bis Freitag.", NoteKind.ACTION_ITEM),
+        ("On a décidé de garder le fournisseur.", NoteKind.DECISION),
+        ("Il faut renouveler le passeport avant juin.", NoteKind.ACTION_ITEM),
+        ("Hemos decidido cambiar de proveedor.", NoteKind.DECISION),
+        ("Voy a llamar al banco mañana.", NoteKind.ACTION_ITEM),
+        ("Decidimos adiar o lançamento do produto.", NoteKind.DECISION),
+        ("Vou enviar o contrato amanhã.", NoteKind.ACTION_ITEM),
+        ("Abbiamo deciso di tenere il fornitore.", NoteKind.DECISION),
+        ("Domani mando la fattura al cliente.", NoteKind.ACTION_ITEM),
+        ("We hebben besloten om te verhuizen.", NoteKind.DECISION),
+        ("Kun je de zaal boeken voor dinsdag?", NoteKind.ACTION_ITEM),
+    ],
+)
+def test_decisions_and_tasks_are_noted_in_other_languages(sentence: str, kind: NoteKind) -> None:
+    (noted,) = notes_in(sentence)
+    assert noted.kind is kind and noted.content == sentence
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Ich muss jetzt los.",
+        "Ich würde dir gern eine Karte schicken.",
+        "Quel beau temps aujourd'hui !",
+        "¿Qué tal estás hoy?",
+        "Che bella giornata!",
+        "Lekker weer vandaag!",
+    ],
+)
+def test_small_talk_in_other_languages_is_not_noted(sentence: str) -> None:
+    assert notes_in(sentence) == []
+
+
 def test_a_deadline_makes_a_task_more_important() -> None:
     (plain,) = notes_in("I will send the contract.")
     (urgent,) = notes_in("I will send the contract by Friday.")

@@ -1,6 +1,7 @@
 // The API documentation: a page of our own over /openapi.json, apart from the dashboard.
 import { render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { Coded } from "./kit/coded";
 import "./docs.css";
 
 interface Schema { [key: string]: unknown; $ref?: string; type?: string; description?: string; enum?: unknown[]; items?: Schema; anyOf?: Schema[]; properties?: Record<string, Schema>; required?: string[]; default?: unknown; examples?: unknown[]; additionalProperties?: Schema | boolean }
@@ -35,6 +36,7 @@ function Docs() {
         ))}
       </nav>
       <main class="docs-page">
+        <p class="docs-narrow"><a href="/">← Dashboard</a></p>
         <h1>API</h1>
         <p class="says">{description.info.summary} Send <code>Authorization: Bearer &lt;key&gt;</code> with every request. The description for programs is at <a href="/openapi.json">/openapi.json</a>.</p>
         {groups.map(([tag, entries]) => (
@@ -68,10 +70,10 @@ function Shown({ entry, description }: { entry: Entry; description: Description 
   const parameters = (operation.parameters ?? []).filter((each) => !each.name.startsWith("Recordari-"));
   return (
     <details class="operation" id={operation.operationId} open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary><code class={`method ${method}`}>{method}</code> <code class="path">{path}</code> <span class="muted">{(operation.description ?? operation.summary ?? "").split("\n")[0]}</span></summary>
+      <summary><code class={`method ${method}`}>{method}</code> <code class="path">{path}</code> <span class="muted"><Coded text={(operation.description ?? operation.summary ?? "").split("\n")[0]} /></span></summary>
       {open && (
         <div class="operation-body">
-          {(operation.description ?? "").split("\n").slice(1).join("\n").trim() && <p>{(operation.description ?? "").split("\n").slice(1).join("\n").trim()}</p>}
+          {(operation.description ?? "").split("\n").slice(1).join("\n").trim() && <p><Coded text={(operation.description ?? "").split("\n").slice(1).join("\n").trim()} /></p>}
           {parameters.length > 0 && <table><thead><tr><th>parameter</th><th>in</th><th>type</th><th>meaning</th></tr></thead><tbody>{parameters.map((each) => <tr key={each.in + each.name}><td><code>{each.name}</code>{each.required ? " *" : ""}</td><td>{each.in}</td><td><Type schema={each.schema ?? {}} /></td><td>{each.description}</td></tr>)}</tbody></table>}
           {body && <><h3>Body</h3><Model schema={body} description={description} /></>}
           {answers.map(([status, answer]) => <div key={status}><h3>Answer {status}</h3>{Object.values(answer.content ?? {})[0]?.schema ? <Model schema={Object.values(answer.content ?? {})[0]?.schema ?? {}} description={description} /> : <p class="muted">no body</p>}</div>)}
@@ -113,7 +115,7 @@ function Model({ schema, description, depth = 0 }: { schema: Schema; description
           <tr key={name}>
             <td><code>{name}</code>{whole.required?.includes(name) ? " *" : ""}</td>
             <td><Type schema={field} /></td>
-            <td>{field.description}{depth < 2 && hasFields(field, description) && <details><summary>fields</summary><Model schema={field} description={description} depth={depth + 1} /></details>}</td>
+            <td><Coded text={field.description} />{depth < 2 && hasFields(field, description) && <details><summary>fields</summary><Model schema={field} description={description} depth={depth + 1} /></details>}</td>
           </tr>
         ))}
       </tbody></table>

@@ -2,7 +2,7 @@ import { RecordariError, problemOf } from "./errors.js"
 import { NOT_KEYED, OPERATIONS, READS } from "./schema.js"
 import type { AddedDocument, Event, Imported, Nothing, Operations } from "./schema.js"
 
-export { RecordariError } from "./errors.js"
+export { type FieldProblem, RecordariError } from "./errors.js"
 export type * from "./schema.js"
 
 const FIRST_WAIT = 200 // milliseconds
@@ -21,8 +21,8 @@ export interface Who {
 export interface ClientOptions extends Who {
   /** The address of the server; `http://127.0.0.1:8765`, if left out. */
   url?: string
-  /** An API key (`rcd_…`) or a JWT. */
-  key: string
+  /** An API key (`rcd_…`) or a JWT; left out, your own `fetch` signs the requests, such as by a cookie. */
+  key?: string
   /** How often a request that is safe to repeat is sent again; 2, if left out. */
   retries?: number
   /** Milliseconds after which a request is given up; 40,000, if left out. */
@@ -88,8 +88,12 @@ export class Client {
     return new Client({ ...this.#options, ...who })
   }
 
-  /** Call an operation by its name. */
-  async call<K extends keyof Operations>(name: K, given: Record<string, unknown> = {}): Promise<Answer<K>> {
+  /** Call an operation by its name; the signal gives it up. */
+  async call<K extends keyof Operations>(
+    name: K,
+    given: Record<string, unknown> = {},
+    { signal }: { signal?: AbortSignal | undefined } = {},
+  ): Promise<Answer<K>> {
     const [method, template] = OPERATIONS[name]
     const { path, rest } = this.#placed(template, given)
     const isRead = method === "GET" || READS.has(name)
@@ -99,7 +103,7 @@ export class Client {
     const body = asQuery ? undefined : JSON.stringify(rest)
     if (body !== undefined) headers["Content-Type"] = "application/json"
     const repeatable = (method === "GET" || method === "POST") && !NOT_KEYED.has(name)
-    const response = await this.#send(method, path + (asQuery ? queryOf(rest) : ""), { body, headers, repeatable })
+    const response = await this.#send(method, path + (asQuery ? queryOf(rest) : ""), { body, headers, repeatable, signal })
     const text = await response.text()
     return (text ? JSON.parse(text) : undefined) as Answer<K>
   }
@@ -179,7 +183,8 @@ export class Client {
     },
   ): Promise<Response> {
     const { url = "http://127.0.0.1:8765", key, retries = 2, timeout = 40_000, fetch: send = fetch } = this.#options
-    const headers = new Headers({ Authorization: `Bearer ${key}`, ...how.headers })
+    const headers = new Headers(how.headers)
+    if (key !== undefined) headers.set("Authorization", `Bearer ${key}`)
     for (const [noun, name] of Object.entries(this.#who)) headers.set(`Recordari-${noun}`, latin1(name))
     for (let attempt = 0; ; attempt++) {
       const isLast = attempt >= retries
@@ -198,7 +203,7 @@ export class Client {
         const isLate = error instanceof DOMException && error.name === "TimeoutError"
         if (isLast || !how.repeatable) {
           const message = isLate ? "the server did not answer in time" : "the Recordari server cannot be reached"
-          throw new RecordariError(message, { code: isLate ? "timed_out" : "provider_error", status: isLate ? 504 : 502 })
+          throw new RecordariError(message, { code: isLate ? "timed_out" : "provider_error", status: isLate ? 504 : 502, cause: error })
         }
       }
       await new Promise((resolve) => setTimeout(resolve, wait))

@@ -454,6 +454,7 @@ export interface FactRequest {
   predicate?: string | null;
   object?: string | null;
   category?: string | null;
+  event_time?: string | null;
   metadata?: Record<string, unknown>;
 }
 
@@ -1035,6 +1036,7 @@ export interface RecalledItem {
   event_time: string;
   score: number;
   scope: Scope;
+  tier: Tier;
   speaker: string | null;
   trust: Trust;
   session_id: string | null;

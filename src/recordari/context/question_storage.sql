@@ -34,7 +34,7 @@ WHERE tenant_id = %(tenant_id)s AND question_id = %(question_id)s AND user_id = 
 -- name: find_answers
 -- Kept answers by id, each with its question.
 SELECT a.answer_id, a.user_id, q.question_id, q.name, q.agent_id, q.question, q.changed_at FROM question_answers a
-JOIN questions q ON q.tenant_id = a.tenant_id AND q.question_id = a.question_id
+JOIN questions q ON q.tenant_id = %(tenant_id)s AND q.question_id = a.question_id
 WHERE a.tenant_id = %(tenant_id)s AND a.answer_id = ANY(%(answer_ids)s)
 
 -- name: lock_sources
@@ -55,10 +55,10 @@ RETURNING a.answer_id
 -- The questions that an agent asks, each with the answer that is kept for a user, and whether all that it rests on still holds.
 SELECT DISTINCT ON (q.name) q.question_id, q.name, q.agent_id, q.question, q.changed_at, a.answer_id, coalesce(a.content, '') AS content, a.made_at,
     a.answer_id IS NOT NULL AND a.version >= 0 AND a.made_at >= q.changed_at AND NOT EXISTS (
-        SELECT FROM unnest(a.sources) AS s (item_id)
-        LEFT JOIN items i ON i.tenant_id = q.tenant_id AND i.item_id = s.item_id AND i.deleted_at IS NULL AND i.invalid_at IS NULL
+        SELECT 1 FROM unnest(a.sources) AS s (item_id)
+        LEFT JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = s.item_id AND i.deleted_at IS NULL AND i.invalid_at IS NULL
         WHERE i.item_id IS NULL) AS holds
 FROM questions q
-LEFT JOIN question_answers a ON a.tenant_id = q.tenant_id AND a.question_id = q.question_id AND a.user_id = %(user_id)s
+LEFT JOIN question_answers a ON a.tenant_id = %(tenant_id)s AND a.question_id = q.question_id AND a.user_id = %(user_id)s
 WHERE q.tenant_id = %(tenant_id)s AND (q.agent_id IS NULL OR q.agent_id = %(agent_id)s)
 ORDER BY q.name, q.agent_id NULLS LAST

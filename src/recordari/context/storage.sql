@@ -29,21 +29,21 @@ SELECT created_at FROM items WHERE tenant_id = %(tenant_id)s AND thread = %(thre
 -- name: find_of_user
 -- A user's profile, and whether facts have changed since it was written.
 SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made_at, EXISTS (
-    SELECT FROM profile_changes c WHERE c.tenant_id = p.tenant_id AND c.profile_id = p.profile_id) AS is_stale
+    SELECT 1 FROM profile_changes c WHERE c.tenant_id = %(tenant_id)s AND c.profile_id = p.profile_id) AS is_stale
 FROM profiles p WHERE p.tenant_id = %(tenant_id)s AND p.user_id = %(user_id)s
 
 -- name: find_of_agent
 -- An agent's profile, and whether facts have changed since it was written.
 SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made_at, EXISTS (
-    SELECT FROM profile_changes c WHERE c.tenant_id = p.tenant_id AND c.profile_id = p.profile_id) AS is_stale
+    SELECT 1 FROM profile_changes c WHERE c.tenant_id = %(tenant_id)s AND c.profile_id = p.profile_id) AS is_stale
 FROM profiles p WHERE p.tenant_id = %(tenant_id)s AND p.agent_id = %(agent_id)s
 
 -- name: look_at_user
 -- A user's profile as above; without one, whether the user has facts or procedures.
 SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made_at, EXISTS (
-    SELECT FROM profile_changes c WHERE c.tenant_id = p.tenant_id AND c.profile_id = p.profile_id) AS is_stale,
+    SELECT 1 FROM profile_changes c WHERE c.tenant_id = %(tenant_id)s AND c.profile_id = p.profile_id) AS is_stale,
     p.profile_id IS NULL AND EXISTS (
-        SELECT FROM items
+        SELECT 1 FROM items
         WHERE tenant_id = %(tenant_id)s AND kind IN ('fact', 'procedure') AND scope = 'user' AND user_id = %(user_id)s
             AND live) AS is_due
 FROM (SELECT) one LEFT JOIN LATERAL (
@@ -52,9 +52,9 @@ FROM (SELECT) one LEFT JOIN LATERAL (
 -- name: look_at_agent
 -- An agent's profile as above; without one, whether the agent has facts or procedures.
 SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made_at, EXISTS (
-    SELECT FROM profile_changes c WHERE c.tenant_id = p.tenant_id AND c.profile_id = p.profile_id) AS is_stale,
+    SELECT 1 FROM profile_changes c WHERE c.tenant_id = %(tenant_id)s AND c.profile_id = p.profile_id) AS is_stale,
     p.profile_id IS NULL AND EXISTS (
-        SELECT FROM items
+        SELECT 1 FROM items
         WHERE tenant_id = %(tenant_id)s AND kind IN ('fact', 'procedure') AND scope = 'agent' AND agent_id = %(agent_id)s
             AND live) AS is_due
 FROM (SELECT) one LEFT JOIN LATERAL (
@@ -63,7 +63,7 @@ FROM (SELECT) one LEFT JOIN LATERAL (
 -- name: find_profiles
 -- Profiles by id.
 SELECT p.profile_id, p.user_id, p.agent_id, p.content, p.facts, p.writer, p.made_at, EXISTS (
-    SELECT FROM profile_changes c WHERE c.tenant_id = p.tenant_id AND c.profile_id = p.profile_id) AS is_stale
+    SELECT 1 FROM profile_changes c WHERE c.tenant_id = %(tenant_id)s AND c.profile_id = p.profile_id) AS is_stale
 FROM profiles p WHERE p.tenant_id = %(tenant_id)s AND p.profile_id = ANY(%(profile_ids)s)
 
 -- name: facts_of_owners

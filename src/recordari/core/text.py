@@ -156,10 +156,12 @@ def sentence_ends(text: str, *, capitalised: bool = True) -> list[int]:
     `capitalised`: a small letter after a full stop continues the sentence. Many people write chats in small letters.
     """
     ends: list[int] = []
+    first, last = len(text) - len(text.lstrip()), len(text.rstrip())
     for match in _END.finditer(text):
-        end, rest = match.end(), text[match.end() : match.end() + 8].lstrip(" \t")
-        if end >= len(text.rstrip()) or not text[:end].strip() or (ends and not text[ends[-1] : end].strip()):
+        end = match.end()
+        if end >= last or end <= first or (ends and not text[ends[-1] : end].strip()):
             continue
+        rest = text[end : end + 8].lstrip(" \t")
         if text[end - 1] in ".…" and (
             (capitalised and rest[:1].islower()) or _ABBREVIATION.search(text[max(0, end - 12) : end])
         ):

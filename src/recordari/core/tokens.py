@@ -24,12 +24,26 @@ _WIDE = re.compile(r"[\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff\U00010000-\U0010ff
 DENSE_TOKENS = 0.6
 WIDE_TOKENS = 1.2
 OTHER_TOKENS = 0.5  # accented letters and scripts such as Cyrillic or Greek
+MOST_LINES = 20_000  # in a cache, about 5 MB
 
 
 def estimated_tokens(text: str) -> int:
     """Estimate the tokens of a text; 0 only for an empty one."""
     if not text:
         return 0
+    key = (len(text), hash(text))
+    if (tokens := _ESTIMATED.get(key)) is None:
+        if len(_ESTIMATED) >= MOST_LINES:
+            _ESTIMATED.clear()
+        tokens = _ESTIMATED[key] = _estimate(text)
+    return tokens
+
+
+_ESTIMATED: dict[tuple[int, int], int] = {}
+"""By length and hash, without the text: every turn counts the same messages again."""
+
+
+def _estimate(text: str) -> int:
     if text.isascii():
         dense = len(_DENSE.findall(text))
         return max(1, round((len(text) - dense) / CHARACTERS_PER_TOKEN + dense * DENSE_TOKENS))
@@ -76,7 +90,6 @@ _ENGLISH = frozenset(
 )
 ENGLISH_SHARE = 6  # one word in six
 NEW_LINE = 0.7  # and each further pair of spaces
-MOST_LINES = 20_000  # in the cache, about 5 MB
 
 
 def prudent_tokens(text: str) -> int:

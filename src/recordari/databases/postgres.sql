@@ -20,10 +20,10 @@ SELECT r.rolsuper AS is_superuser, r.rolcreaterole AS creates_roles, r.rolreplic
     COALESCE((SELECT bool_or(pg_has_role(g.rolname, 'MEMBER')) FROM pg_roles g WHERE g.rolname IN
         ('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files', 'pg_write_all_data')), false)
         AS has_server_powers,
-    EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE c.relkind IN ('r', 'p', 'v', 'm') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
             AND pg_has_role(c.relowner, 'USAGE')) AS owns_tables,
-    EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
             AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')) AS writes_tables
 FROM pg_roles r WHERE r.rolname = current_user
@@ -34,10 +34,10 @@ SELECT set_config('search_path', concat_ws(', ', 'pg_catalog', string_agg(quote_
 FROM pg_namespace n
 WHERE n.oid IN (SELECT x.extnamespace FROM pg_extension x WHERE x.extname IN ('pg_trgm', 'fuzzystrmatch', 'unaccent'))
     AND NOT EXISTS (
-        SELECT FROM (
+        SELECT 1 FROM (
             SELECT 'pg_proc'::regclass AS class, p.oid FROM pg_proc p WHERE p.pronamespace = n.oid
             UNION ALL SELECT 'pg_operator'::regclass, o.oid FROM pg_operator o WHERE o.oprnamespace = n.oid) AS made
         WHERE NOT EXISTS (
-            SELECT FROM pg_depend d JOIN pg_extension x ON x.oid = d.refobjid
+            SELECT 1 FROM pg_depend d JOIN pg_extension x ON x.oid = d.refobjid
             WHERE d.classid = made.class AND d.objid = made.oid AND d.refclassid = 'pg_extension'::regclass
                 AND d.deptype = 'e' AND x.extname IN ('pg_trgm', 'fuzzystrmatch', 'unaccent')))

@@ -104,7 +104,10 @@ async def _looked(server: EmbeddedServer) -> bool:
 async def bring_up_to_date(settings: Settings, address: Address) -> list[str]:
     """Migrate if the settings allow it, else raise `ConfigurationError` when steps are missing."""
     if settings.auto_migrate and address.owner_dsn is not None:
-        return await migrate.prepare(address.owner_dsn, login=address.login, password=address.password)
+        steps = await migrate.prepare(address.owner_dsn, login=address.login, password=address.password)
+        if steps and settings.database_url is None:
+            await migrate.ask_for_checkpoint(address.owner_dsn)
+        return steps
     missing = await migrate.pending(address.dsn)
     if missing:
         raise ConfigurationError(

@@ -6,7 +6,7 @@ SELECT to_regclass('recordari.tenants') IS NOT NULL
 -- The connected role, and whether row-level security would hide rows from its dump.
 SELECT current_user::text AS role,
     NOT (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user) AND EXISTS (
-        SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname IN ('recordari', 'recordari_queue') AND c.relrowsecurity
             AND (c.relforcerowsecurity OR NOT pg_has_role(current_user, c.relowner, 'USAGE'))
     ) AS rows_hidden

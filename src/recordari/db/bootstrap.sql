@@ -7,7 +7,7 @@ BEGIN
     FOREACH role_name IN ARRAY ARRAY[
         'recordari_owner', 'recordari_app', 'recordari_tenant', 'recordari_retention', 'recordari_readonly', 'recordari_search'
     ] LOOP
-        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role_name) THEN
+        IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = role_name) THEN
             EXECUTE format('CREATE ROLE %I NOLOGIN NOBYPASSRLS', role_name);
         END IF;
     END LOOP;

@@ -31,6 +31,7 @@ from recordari.errors import (
     Conflict,
     DatabaseUnavailable,
     InvalidInput,
+    Overloaded,
     RecordariError,
     UnsafeRole,
 )
@@ -43,6 +44,7 @@ PLAN_AS_USUAL: Part = (queries.plan_as_usual, {})
 RETENTION_ROLE = "recordari_retention"
 TENANT_ROLE = "recordari_tenant"  # sees the things of every user of a tenant
 _CONNECTION_ERRORS = (psycopg.OperationalError, psycopg.InterfaceError)
+BUSY = "every connection with the database is in use; try again after the time given"
 READ_ONLY = "this memory is shared by another tenant and read-only here; decline its link, or ask them to withdraw it"
 
 
@@ -298,9 +300,13 @@ class Database:
         for _ in range(self.options.max_size + 1):
             try:
                 connection = await self._pool.take()
+            except psycopg_pool.PoolTimeout as error:
+                if self._pool.taken:
+                    raise Overloaded(BUSY) from error
+                raise DatabaseUnavailable from error
             except psycopg_pool.TooManyRequests as error:
-                raise DatabaseUnavailable("too many requests wait for a database connection; try again") from error
-            except (psycopg_pool.PoolTimeout, psycopg.OperationalError) as error:
+                raise Overloaded(BUSY) from error
+            except psycopg.OperationalError as error:
                 raise DatabaseUnavailable from error
             try:
                 await start(connection)
@@ -430,18 +436,22 @@ Record = dict[str, Any]
 class BatchedQuery(Generic[T]):
     """A query that only reads, with its parameters; it has an `answer` after `Database.read_batch`."""
 
-    __slots__ = ("_parameters", "_read", "query", "rows")
+    __slots__ = ("_answer", "_parameters", "_read", "query", "rows")
 
     def __init__(self, query: Query, read: Callable[[list[Record]], T], **parameters: Any) -> None:
         self.query = query
         self._read = read
         self._parameters = parameters
         self.rows: list[Record] | None = None
+        self._answer: tuple[T] | None = None
 
     @property
     def answer(self) -> T:
-        assert self.rows is not None, "it was not sent yet"
-        return self._read(self.rows)
+        """What was read; made of the rows at first use."""
+        if self._answer is None:
+            assert self.rows is not None, "it was not sent yet"
+            self._answer = (self._read(self.rows),)
+        return self._answer[0]
 
     def parameters(self, bound: Mapping[str, Any]) -> Mapping[str, Any]:
         return with_bound(bound, self._parameters)

@@ -13,7 +13,7 @@ SELECT %(job)s::text, %(job)s::text, CASE WHEN %(exclusive)s::boolean THEN %(job
     %(job)s::text || ':' || tenant_id, jsonb_build_object('tenant_id', tenant_id)
 FROM unnest(%(tenants)s::uuid[]) AS tenant_id
 WHERE NOT EXISTS (
-    SELECT FROM procrastinate_jobs j
+    SELECT 1 FROM procrastinate_jobs j
     WHERE j.status IN ('todo', 'doing') AND j.task_name = %(job)s::text AND j.args ->> 'tenant_id' = tenant_id::text)
 ON CONFLICT (queueing_lock) WHERE status = 'todo' DO NOTHING
 
@@ -47,7 +47,7 @@ WITH stalled AS (
     WHERE j.status = 'doing' AND j.id IN (
         SELECT d.id FROM procrastinate_jobs d
         WHERE d.status = 'doing' AND NOT EXISTS (
-            SELECT FROM procrastinate_workers w
+            SELECT 1 FROM procrastinate_workers w
             -- A heartbeat in the future is one from before the clock was set back.
             WHERE w.id = d.worker_id
                 AND w.last_heartbeat BETWEEN now() - %(silence)s::interval AND now() + %(silence)s::interval)
@@ -144,7 +144,7 @@ WHERE id = %(job_id)s AND status = 'failed' AND args ->> 'tenant_id' = %(tenant_
 DELETE FROM procrastinate_jobs j
 WHERE j.args ->> 'tenant_id' = %(tenant_id)s::uuid::text AND j.status NOT IN ('todo', 'doing')
     AND NOT EXISTS (
-        SELECT FROM procrastinate_events e
+        SELECT 1 FROM procrastinate_events e
         WHERE e.job_id = j.id
             AND e.at > CASE WHEN j.status = 'failed' THEN %(failed_before)s::timestamptz ELSE %(before)s::timestamptz END)
 
@@ -168,7 +168,7 @@ SELECT job, next_at, last_at FROM schedules WHERE tenant_id = %(tenant_id)s AND 
 -- name: tenants_without
 -- Tenants that have a schedule, but none for this job: it was added later.
 SELECT DISTINCT tenant_id FROM schedules planned
-WHERE NOT EXISTS (SELECT FROM schedules s WHERE s.tenant_id = planned.tenant_id AND s.job = %(job)s)
+WHERE NOT EXISTS (SELECT 1 FROM schedules s WHERE s.tenant_id = planned.tenant_id AND s.job = %(job)s)
 ORDER BY tenant_id LIMIT %(limit)s
 
 -- name: try_lock_job

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -114,6 +114,17 @@ async def prepare(owner_dsn: str, *, login: str, password: str | None = None) ->
         async with _exclusive(connection):
             await _bootstrap(connection, login, password)
             return await _migrate(connection)
+
+
+async def ask_for_checkpoint(owner_dsn: str) -> None:
+    """Let the server write all that it holds in memory to its files, without waiting for it.
+
+    A new schema is hundreds of files. While they are not on the disk, a start after a crash writes them first.
+    """
+    async with await _connect(owner_dsn) as connection:
+        await connection.execute(queries.wait_shortly.sql)
+        with suppress(psycopg.Error):  # the server goes on by itself
+            await connection.execute(queries.checkpoint.sql)
 
 
 @asynccontextmanager

@@ -8,19 +8,27 @@ SELECT pg_advisory_unlock(%(key)s)
 
 -- name: has_database
 -- Whether there is a database of that name.
-SELECT EXISTS (SELECT FROM pg_database WHERE datname = %(name)s)
+SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = %(name)s)
 
 -- name: has_role
 -- Whether there is a role of that name.
-SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = %(name)s)
+SELECT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = %(name)s)
 
 -- name: is_bootstrapped
 -- Whether the schemas, the extensions and the login's memberships all exist.
 SELECT to_regnamespace('recordari') IS NOT NULL AND to_regnamespace('recordari_queue') IS NOT NULL
     AND (SELECT count(*) FROM pg_extension WHERE extname IN ('vector', 'pg_trgm', 'btree_gin')) = 3
     AND EXISTS (
-        SELECT FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid JOIN pg_roles u ON u.oid = m.member
+        SELECT 1 FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid JOIN pg_roles u ON u.oid = m.member
         WHERE g.rolname = 'recordari_retention' AND u.rolname = %(login)s)
+
+-- name: wait_shortly
+-- The next statement is cut off at once.
+SET statement_timeout = '20ms'
+
+-- name: checkpoint
+-- Write everything to the files.
+CHECKPOINT
 
 -- name: become_owner
 -- Act as the owner until the transaction ends.

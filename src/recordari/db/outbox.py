@@ -94,8 +94,7 @@ def ask_waiting(topics: Sequence[str]) -> BatchedQuery[bool]:
 async def claim_fresh(
     rows: QueueTransaction, topic: str, *, after: TenantId, tenants: int, size: int, lease: timedelta
 ) -> list[Batch]:
-    """Lease up to `size` entries each of the next `tenants` tenants after `after`."""
-    await rows.run(queries.commit_later)
+    """Lease up to `size` entries each of the next `tenants` tenants after `after`; from the first one if none is after."""
     leased = await rows.dicts(queries.claim_fresh, topic=topic, after=after, tenants=tenants, size=size, lease=lease)
     return _batches(topic, leased)
 
@@ -126,7 +125,6 @@ async def make_due(rows: QueueTransaction, *, longest: timedelta) -> None:
 
 async def renew(rows: QueueTransaction, batches: Sequence[Batch], *, lease: timedelta) -> None:
     """Extend the leases of entries in work."""
-    await rows.run(queries.commit_later)
     await rows.run(
         queries.renew_leases,
         ids=[outbox_id for batch in batches for outbox_id in batch.ids],

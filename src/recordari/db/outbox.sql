@@ -3,16 +3,18 @@
 INSERT INTO outbox (topic, tenant_id, ref)
 SELECT %(topic)s::text, %(tenant_id)s::uuid, ref FROM unnest(%(refs)s::uuid[]) AS ref
 
--- name: commit_later
--- A lost claim or lease is only claimed again, so that this transaction need not wait for the disk.
-SET LOCAL synchronous_commit = off
-
 -- name: claim_fresh
--- Lease rows without a try of the next few tenants after `after`; hops from tenant to tenant in the index.
-WITH RECURSIVE walk AS (
-    (SELECT tenant_id FROM outbox
-     WHERE topic = %(topic)s AND parked_at IS NULL AND attempts = 0 AND tenant_id > %(after)s
-     ORDER BY tenant_id LIMIT 1)
+-- Lease rows without a try of the next few tenants after `after`, or of the first ones if there is none after it; hops from tenant to
+-- tenant in the index. A lost lease is only taken again, so that this transaction need not wait for the disk.
+WITH RECURSIVE unhurried AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'off', true)
+), walk AS (
+    SELECT COALESCE(
+        (SELECT o.tenant_id FROM outbox o
+         WHERE o.topic = %(topic)s AND o.parked_at IS NULL AND o.attempts = 0 AND o.tenant_id > %(after)s
+         ORDER BY o.tenant_id LIMIT 1),
+        (SELECT o.tenant_id FROM outbox o
+         WHERE o.topic = %(topic)s AND o.parked_at IS NULL AND o.attempts = 0 ORDER BY o.tenant_id LIMIT 1)) AS tenant_id
     UNION ALL
     SELECT following.tenant_id
     FROM walk CROSS JOIN LATERAL (
@@ -23,7 +25,7 @@ WITH RECURSIVE walk AS (
 ), due AS (
     -- Not EXISTS: the planner would turn it into a join that reads the whole backlog.
     SELECT walk.tenant_id FROM walk CROSS JOIN LATERAL (
-        SELECT FROM outbox o
+        SELECT 1 FROM outbox o
         WHERE o.topic = %(topic)s AND o.parked_at IS NULL AND o.attempts = 0 AND o.tenant_id = walk.tenant_id
             AND o.not_before <= now()
         LIMIT 1
@@ -38,7 +40,7 @@ WITH RECURSIVE walk AS (
     ) picked
 )
 UPDATE outbox SET attempts = 1, not_before = now() + %(lease)s::interval, last_error = 'Crashed'
-FROM locked WHERE outbox.outbox_id = locked.outbox_id
+FROM locked, unhurried WHERE outbox.outbox_id = locked.outbox_id
 RETURNING outbox.outbox_id, outbox.tenant_id, outbox.ref, outbox.attempts
 
 -- name: claim_tried
@@ -80,9 +82,10 @@ WHERE outbox_id IN (
 UPDATE outbox SET not_before = now() WHERE parked_at IS NULL AND not_before > now() + %(longest)s::interval
 
 -- name: renew_leases
--- Extend the leases of rows in work.
+-- Extend the leases of rows in work, without waiting for the disk.
+WITH unhurried AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
 UPDATE outbox SET not_before = now() + %(lease)s::interval
-FROM unnest(%(ids)s::bigint[], %(attempts)s::integer[]) AS held(outbox_id, attempts)
+FROM unhurried, unnest(%(ids)s::bigint[], %(attempts)s::integer[]) AS held(outbox_id, attempts)
 WHERE outbox.outbox_id = held.outbox_id AND outbox.attempts = held.attempts
 
 -- name: delete_done
@@ -123,7 +126,7 @@ SELECT count(*) FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = %(topic)
 
 -- name: is_waiting
 -- Whether the tenant has rows of these topics.
-SELECT EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = ANY(%(topics)s)) AS is_waiting
+SELECT EXISTS (SELECT 1 FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = ANY(%(topics)s)) AS is_waiting
 
 -- name: count_by_topic
 -- Rows that wait and dead letters, by topic.
@@ -151,7 +154,7 @@ DELETE FROM outbox WHERE tenant_id = %(tenant_id)s AND outbox_id = %(outbox_id)s
 
 -- name: backlog
 -- Over all tenants: work that waits (counted up to a limit), the age of the oldest in seconds, and dead letters.
-SELECT (SELECT count(*) FROM (SELECT FROM outbox WHERE parked_at IS NULL LIMIT %(most)s) o)::float AS waiting,
+SELECT (SELECT count(*) FROM (SELECT 1 FROM outbox WHERE parked_at IS NULL LIMIT %(most)s) o)::float AS waiting,
     COALESCE((SELECT EXTRACT(epoch FROM now() - o.created_at) FROM outbox o WHERE o.parked_at IS NULL ORDER BY o.outbox_id LIMIT 1), 0)::float
         AS oldest_seconds,
     (SELECT count(*) FROM outbox WHERE parked_at IS NOT NULL)::float AS dead_letters,

@@ -165,6 +165,15 @@ def records_of(connection: Connection, answer: PGresult) -> list[dict[str, Any]]
     return [dict(zip(names, row, strict=True)) for row in rows_of(connection, answer)]
 
 
+class Written:
+    """A value as PostgreSQL reads it: for one that is sent again and again."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, value: object) -> None:
+        (self.text,), _ = written([value])
+
+
 _TEXT, _BINARY = 0, 1
 _BYTES = 17  # the type bytea, whose values are read as they are
 
@@ -179,6 +188,9 @@ def written(values: Iterable[object]) -> tuple[list[bytes | None], list[int]]:
     for value in values:
         if value is None:
             encoded.append(None)
+            formats.append(_TEXT)
+        elif type(value) is Written:
+            encoded.append(value.text)
             formats.append(_TEXT)
         elif (write := _BINARIES.get(type(value))) is not None:
             encoded.append(write(value))

@@ -77,6 +77,8 @@ class Pool:
         self._options = options
         self.opening: Query | None = None
         """What each transaction begins with; only behind a pooler."""
+        self.taken = 0
+        """Connections that are in use: while there are some, the server answers."""
         self._at_hand: list[Connection] = []
         self._taken_at: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
         self._waiting = 0
@@ -131,6 +133,7 @@ class Pool:
         """A connection, the one used last if it is free; give it back."""
         self._requests += 1
         if self._at_hand:
+            self.taken += 1
             return self._at_hand.pop()
         self._waiting += 1
         try:
@@ -138,10 +141,12 @@ class Pool:
         finally:
             self._waiting -= 1
         self._taken_at[connection] = monotonic()
+        self.taken += 1
         return connection
 
     def give_back(self, connection: Connection) -> None:
         """Hand a connection back without waiting; it stays at hand if it is sound, young and idle, and no one waits."""
+        self.taken -= 1
         if (
             self._is_open
             and self._waiting == 0

@@ -5,7 +5,7 @@ BEGIN
     IF to_regclass('recordari.tenants') IS NOT NULL THEN
         SET LOCAL ROLE recordari_owner;
         LOCK TABLE recordari.tenants;  -- no tenant is added from here on
-        IF EXISTS (SELECT FROM recordari.tenants) THEN
+        IF EXISTS (SELECT 1 FROM recordari.tenants) THEN
             RAISE EXCEPTION 'the database holds tenants';
         END IF;
         RESET ROLE;

@@ -31,8 +31,7 @@ from recordari.entries.rules import (
 )
 from recordari.errors import InvalidInput, NotFound, PreconditionFailed, TooLarge
 from recordari.kit.resources import Resources
-from recordari.memory.index import EMBED_TOPIC
-from recordari.memory.remember import Ready, make_ready, save_ready, with_source_ref
+from recordari.memory.remember import Ready, Written, make_ready, save_ready, with_source_ref
 from recordari.memory.rules import embedded_text
 from recordari.memory.tenant_view import TenantViews
 from recordari.models.base import fail_open
@@ -87,9 +86,8 @@ async def put_entry(
         entry = await storage.save_entry(tx, name, new_id(), written, ttl=ttl, if_version=expected, now=now)
         if entry is None or (if_version == 0 and entry.version > 1):  # another writer came first
             raise PreconditionFailed
-        entry = await _indexed(tx, entry, ready)
-    if ready.rows:
-        resources.wake(EMBED_TOPIC)
+        entry, changes = await _indexed(tx, entry, ready)
+    changes.wake(resources)
     return entry
 
 
@@ -98,20 +96,20 @@ def _item(name: EntryName, content: str) -> NewItem:
     return NewItem(content=content, kind=Kind.ENTRY, scope=name.scope, source_ref="entry", metadata={"entry": path})
 
 
-async def _indexed(tx: Transaction, entry: Entry, ready: Ready) -> Entry:
+async def _indexed(tx: Transaction, entry: Entry, ready: Ready) -> tuple[Entry, Written]:
     """Save or delete the item of an entry, so that recall finds its current text only."""
     if ready.rows:
         rows = tuple(with_source_ref(row, f"entry:{entry.entry_id}") for row in ready.rows)
-        (remembered,), _ = await save_ready(tx, Ready(rows=rows, objects=ready.objects))
+        (remembered,), changes = await save_ready(tx, Ready(rows=rows, objects=ready.objects))
         if remembered.id == entry.item_id:
-            return entry
+            return entry, changes
         await storage.link_item(tx, entry.entry_id, remembered.id)
-        return replace(entry, item_id=remembered.id)
+        return replace(entry, item_id=remembered.id), changes
     if entry.item_id is None:
-        return entry
+        return entry, Written()
     await storage.link_item(tx, entry.entry_id, None)
     await storage.delete_item(tx, entry.item_id)
-    return replace(entry, item_id=None)
+    return replace(entry, item_id=None), Written()
 
 
 @measured("get_entry")

@@ -69,8 +69,8 @@ SELECT entry_id, scope, owner_id, namespace, key, value, version, item_id, creat
             SELECT count(*)::float8 / GREATEST(cardinality(%(queries)s::tsquery[]), 1)
             FROM unnest(%(queries)s::tsquery[]) AS q (query) WHERE i.tsv @@ q.query) AS share
         FROM items i
-        LEFT JOIN vectors v ON v.tenant_id = i.tenant_id AND v.item_id = i.item_id AND v.model_id = %(model_id)s
-        WHERE i.tenant_id = e.tenant_id AND i.item_id = e.item_id AND i.live
+        LEFT JOIN vectors v ON v.tenant_id = %(tenant_id)s AND v.item_id = i.item_id AND v.model_id = %(model_id)s
+        WHERE i.tenant_id = %(tenant_id)s AND i.item_id = e.item_id AND i.live
     ) f ON true
     WHERE e.tenant_id = %(tenant_id)s AND e.scope = %(scope)s AND e.owner_id = %(owner_id)s
         AND e.path >= %(path)s AND e.path < %(path_end)s AND (e.expires_at IS NULL OR e.expires_at > %(now)s)

@@ -1,6 +1,6 @@
 -- name: has_unplaced
 -- Whether any event of the tenant has no position yet.
-SELECT EXISTS (SELECT FROM events WHERE tenant_id = %(tenant_id)s AND position IS NULL)
+SELECT EXISTS (SELECT 1 FROM events WHERE tenant_id = %(tenant_id)s AND position IS NULL)
 
 -- name: open_feed
 -- Create the feed of the tenant on first use.
@@ -93,6 +93,6 @@ UPDATE webhooks SET busy_until = '-infinity' WHERE tenant_id = %(tenant_id)s AND
 -- Active webhooks that are behind the feed.
 SELECT webhook_id FROM webhooks w
 WHERE tenant_id = %(tenant_id)s AND is_active AND EXISTS (
-    SELECT FROM events e WHERE e.tenant_id = w.tenant_id AND e.position > w.position
+    SELECT 1 FROM events e WHERE e.tenant_id = w.tenant_id AND e.position > w.position
         AND (w.types = '{}' OR e.type = ANY(w.types)))
-    AND NOT EXISTS (SELECT FROM outbox o WHERE o.tenant_id = w.tenant_id AND o.topic = %(topic)s AND o.ref = w.webhook_id)
+    AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.tenant_id = w.tenant_id AND o.topic = %(topic)s AND o.ref = w.webhook_id)

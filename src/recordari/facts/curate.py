@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from recordari.core.checks import BEGINNING, END, check_reason, check_times
+from recordari.core.checks import BEGINNING, END, check_times
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Scope, checked_choice, optional_choice
 from recordari.core.ids import LAST
@@ -24,11 +24,11 @@ from recordari.facts.rules.conflict import Statement, Verdict, is_newer, ruling
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.memory import vector_storage
-from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.items import get_item, refuse_shared
 from recordari.memory.remember import Remembered, make_ready, save_ready
 from recordari.memory.rules import Retirement
 from recordari.memory.versions import free_reference, reclaim_reference, retire
+from recordari.privacy.sanitise import clean_reason
 from recordari.tenants.tenants import page_size, require_admin
 
 
@@ -124,6 +124,7 @@ async def edit_item(
         raise Conflict("this version is not the current one; edit its successor, or restore it first")
     if normalised(content) == normalised(old.content):
         raise InvalidInput("the item has this text already", field="content")
+    reason = await clean_reason(resources, identity, reason)
     ready = await make_ready(resources, owner_of(identity, old), [_edited(old, content, identity)])
     now = resources.clock()
     # The same event in other words, which are held true from now on: the old version ends where this one begins.
@@ -133,9 +134,11 @@ async def edit_item(
     async with resources.database.transaction(identity) as tx:
         known = await memory_storage.fact_states(tx, [(new.owned_by, new.source_ref)], kind=old.kind)
         await free_reference(tx, [(new.source_ref, now)], known)
-        (remembered,), _ = await save_ready(tx, ready)
+        (remembered,), changes = await save_ready(tx, ready)
         rows = await memory_storage.lock_items(tx, sorted({item_id, remembered.id}))
-        if not rows[item_id].holds or not rows[remembered.id].holds:
+        if remembered.id not in rows or rows[remembered.id].is_forgotten:
+            raise Conflict("this text was forgotten; remember it as a new fact if it is true again", field="content")
+        if item_id not in rows or not rows[item_id].holds or not rows[remembered.id].holds:
             raise Conflict("another change came first; read the item and try again")
         if rows[item_id].is_pinned:
             await storage.set_pinned(tx, remembered.id, now)
@@ -144,7 +147,7 @@ async def edit_item(
         edit = Retirement(item_id=item_id, superseded_by=remembered.id, invalid_at=now, rule="edited")
         await retire(tx, [edit], judge=identity.actor)
         await _audit(tx, "item.edit", item_id, reason, successor=str(remembered.id))
-    resources.wake(EMBED_TOPIC)
+    changes.wake(resources)
     return remembered
 
 
@@ -153,8 +156,9 @@ async def invalidate_item(
 ) -> None:
     """Mark an item as no longer true. It leaves recall and stays on record."""
     await _get_changeable(resources, identity, item_id)
+    reason = await clean_reason(resources, identity, reason)
     async with resources.database.transaction(identity) as tx:
-        row = (await memory_storage.lock_items(tx, [item_id]))[item_id]
+        row = await _locked(tx, item_id)
         if row.invalid_at is not None:
             return
         await memory_storage.end_item(tx, item_id, resources.clock())
@@ -164,8 +168,9 @@ async def invalidate_item(
 async def restore_item(resources: Resources, identity: Identity, item_id: UUID, *, reason: str | None = None) -> None:
     """Make an invalidated or superseded item current again, unless a newer one contradicts it."""
     item = await _get_changeable(resources, identity, item_id)
+    reason = await clean_reason(resources, identity, reason)
     async with resources.database.transaction(identity) as tx:
-        row = (await memory_storage.lock_items(tx, [item_id]))[item_id]
+        row = await _locked(tx, item_id)
         if row.invalid_at is None and row.superseded_by is None:
             return
         newer_id = await _contradicting(tx, item, row.superseded_by)
@@ -190,6 +195,7 @@ async def give_feedback(
     """Rate an item as useful or wrong. Returns its new confidence. Each person has one vote."""
     opinion = checked_choice("opinion", Opinion, opinion)
     refuse_shared(await get_item(resources, identity, item_id))
+    reason = await clean_reason(resources, identity, reason)
     given_by = f"user:{identity.user_id}" if identity.user_id is not None else identity.actor
     async with resources.database.transaction(identity) as tx:
         await memory_storage.lock_items(tx, [item_id])
@@ -231,6 +237,13 @@ async def _get_changeable(resources: Resources, identity: Identity, item_id: UUI
     return item
 
 
+async def _locked(tx: Transaction, item_id: UUID) -> memory_storage.Locked:
+    row = (await memory_storage.lock_items(tx, [item_id])).get(item_id)
+    if row is None:  # removed since it was read
+        raise NotFound("there is no such item")
+    return row
+
+
 def _edited(old: Item, content: str, identity: Identity) -> NewItem:
     """The next version. The editor vouches for it."""
     return NewItem(
@@ -269,5 +282,4 @@ async def _contradicting(tx: Transaction, item: Item, successor_id: UUID | None)
 
 
 async def _audit(tx: Transaction, action: str, item_id: UUID, reason: str | None, **details: str) -> None:
-    check_reason(reason)
     await audit.record(tx, action, "item", item_id, reason=reason, **details)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +26,7 @@ from recordari.facts.rules.learning import SETTING, Learning, Nearness, learning
 from recordari.facts.storage import Link
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
-from recordari.memory.index import EMBED_TOPIC
-from recordari.memory.remember import Ready, make_ready, save_ready, with_source_ref
+from recordari.memory.remember import Ready, Written, make_ready, save_ready, with_source_ref
 from recordari.memory.rules import Extraction, extraction_of
 from recordari.memory.storage import FactState, Row
 from recordari.memory.versions import archived_reference, free_reference, is_ended_before, link_predecessor
@@ -52,11 +50,10 @@ async def extract(resources: Resources, identity: Identity, batch: Batch) -> Non
         sources = await storage.sources_to_extract(tx, batch.refs, trusts) if trusts else []
     facts = [(row, source) for source in sources for row in await _rows(resources, identity, source, settings)]
     async with resources.database.transaction(identity) as tx:
-        changed = await _save(tx, facts) if facts else []
+        changes = await _save(tx, facts) if facts else Written()
         await storage.mark_extracted(tx, sorted({source.item_id for _, source in facts}), resources.clock())
         await outbox.done(tx, batch)
-    if changed:
-        resources.wake(EMBED_TOPIC)
+    changes.wake(resources)
 
 
 async def _rows(resources: Resources, identity: Identity, source: Item, settings: Mapping[str, Any]) -> Sequence[Row]:
@@ -206,14 +203,14 @@ def _new_fact(extracted: ExtractedFact, source: Item, extractor: str) -> NewItem
     )
 
 
-async def _save(tx: Transaction, facts: Sequence[tuple[Row, Item]]) -> list[UUID]:
-    """Write the facts and their links. Return the ids whose text is new."""
+async def _save(tx: Transaction, facts: Sequence[tuple[Row, Item]]) -> Written:
+    """Write the facts and their links."""
     known = await memory_storage.fact_states(tx, [(row.item.owned_by, row.item.source_ref) for row, _ in facts])
     forgotten = {ref for ref, state in known.items() if state.is_forgotten}
     facts = await without_copies(tx, [fact for fact in facts if fact[0].item.source_ref not in forgotten])
     ended = await free_reference(tx, [(row.item.source_ref, source.event_time) for row, source in facts], known)
     rows = tuple(_placed(row, source, ended) for row, source in facts)
-    remembered, changed = await save_ready(tx, Ready(rows=rows, objects={}))
+    remembered, changes = await save_ready(tx, Ready(rows=rows, objects={}))
     for saved in remembered:
         if saved.was_new and saved.source_ref in ended:
             await link_predecessor(tx, saved.id, ended[saved.source_ref])
@@ -225,7 +222,7 @@ async def _save(tx: Transaction, facts: Sequence[tuple[Row, Item]]) -> list[UUID
     item_ids = sorted({link.item_id for link in links})
     await storage.promote_corroborated(tx, item_ids, sessions=CORROBORATION)
     await memory_storage.unarchive_items(tx, item_ids)  # also those that were archived meanwhile
-    return changed
+    return changes
 
 
 def _placed(row: Row, source: Item, ended: dict[str, FactState]) -> Row:

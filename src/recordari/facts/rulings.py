@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from recordari.core.checks import check_reason
 from recordari.core.identity import Identity
 from recordari.db import audit
 from recordari.db.audit import AuditEntry
@@ -19,6 +18,7 @@ from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.memory.rules import Retirement
 from recordari.memory.versions import WAS_ENDED_AT, WAS_ENDED_BY, reclaim_reference
+from recordari.privacy.sanitise import clean_reason
 from recordari.tenants.tenants import page_size, require_admin
 
 RULINGS = 100
@@ -36,7 +36,7 @@ async def list_rulings(
 async def undo_ruling(resources: Resources, identity: Identity, ruling_id: UUID, *, reason: str | None = None) -> None:
     """Undo a ruling: the fact that it ended is exactly as before. The fact that ended it stays."""
     require_admin(identity)
-    check_reason(reason)
+    reason = await clean_reason(resources, identity, reason)
     async with resources.database.transaction(_reading_audit(identity)) as tx:
         ruling = await storage.find_ruling(tx, ruling_id)
         if ruling is None:

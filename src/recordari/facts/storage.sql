@@ -27,7 +27,7 @@ SELECT p.item_id, copies_protected(%(tenant_id)s::uuid, p.source_id, p.content) 
 
 -- name: same_words
 -- Every row, ended or not, with the same text and the same owner.
-SELECT i.item_id FROM items m JOIN items i ON i.tenant_id = m.tenant_id AND i.kind = m.kind AND i.scope = m.scope
+SELECT i.item_id FROM items m JOIN items i ON i.tenant_id = %(tenant_id)s AND i.kind = m.kind AND i.scope = m.scope
     AND i.content_hash = m.content_hash AND i.anonymized_at IS NULL
     AND (i.scope = 'tenant' OR (i.scope = 'user' AND i.user_id = m.user_id)
         OR (i.scope = 'agent' AND i.agent_id = m.agent_id) OR (i.scope = 'session' AND i.session_id = m.session_id))
@@ -81,7 +81,7 @@ ORDER BY i.valid_at DESC, i.item_id
 -- Facts that were ended by others, newest first, with both texts; with a user only those of that user.
 SELECT a.audit_id AS ruling_id, a.at, COALESCE(a.details ->> 'rule', '') AS rule, COALESCE(a.details ->> 'judge', '') AS judge,
     a.subject_id AS item_id, COALESCE(a.details ->> 'superseded_by', '') AS superseded_by, o.content, n.content AS successor,
-    EXISTS (SELECT FROM audit u WHERE u.tenant_id = %(tenant_id)s AND u.subject_kind = 'item' AND u.subject_id = a.subject_id
+    EXISTS (SELECT 1 FROM audit u WHERE u.tenant_id = %(tenant_id)s AND u.subject_kind = 'item' AND u.subject_id = a.subject_id
         AND u.action = 'ruling.undo' AND u.details ->> 'ruling' = a.audit_id::text) AS is_undone
 FROM audit a
 LEFT JOIN items o ON o.tenant_id = %(tenant_id)s AND o.deleted_at IS NULL AND o.anonymized_at IS NULL
@@ -101,7 +101,7 @@ WHERE tenant_id = %(tenant_id)s AND audit_id = %(ruling_id)s AND action = 'fact.
 
 -- name: is_undone
 -- Whether a ruling was undone.
-SELECT EXISTS (SELECT FROM audit WHERE tenant_id = %(tenant_id)s AND subject_kind = 'item' AND subject_id = %(item_id)s
+SELECT EXISTS (SELECT 1 FROM audit WHERE tenant_id = %(tenant_id)s AND subject_kind = 'item' AND subject_id = %(item_id)s
     AND action = 'ruling.undo' AND details ->> 'ruling' = %(ruling_id)s)
 
 -- name: predecessors
@@ -172,7 +172,7 @@ ON CONFLICT (tenant_id, item_id, source_item_id) DO NOTHING
 -- name: sources_of
 -- The sources of an item, oldest first.
 SELECT e.source_item_id AS item_id, e.event_time, i.session_id
-FROM evidence e JOIN items i ON i.tenant_id = e.tenant_id AND i.item_id = e.source_item_id
+FROM evidence e JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = e.source_item_id
 WHERE e.tenant_id = %(tenant_id)s AND e.item_id = %(item_id)s
 ORDER BY e.event_time, e.source_item_id LIMIT %(limit)s
 
@@ -189,7 +189,7 @@ WITH RECURSIVE derived AS (
     SELECT e.item_id FROM derived d JOIN evidence e ON e.tenant_id = %(tenant_id)s AND e.source_item_id = d.item_id
 )
 SELECT d.item_id, NOT EXISTS (
-    SELECT FROM evidence e WHERE e.tenant_id = %(tenant_id)s AND e.item_id = d.item_id
+    SELECT 1 FROM evidence e WHERE e.tenant_id = %(tenant_id)s AND e.item_id = d.item_id
         AND e.source_item_id <> ALL(%(item_ids)s) AND e.source_item_id NOT IN (SELECT item_id FROM derived)) AS is_orphan
 FROM derived d ORDER BY d.item_id
 
@@ -199,8 +199,8 @@ UPDATE items i SET tier = 'persistent'
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.kind = 'fact' AND i.tier <> 'persistent'
     AND i.trust = 'user' AND (
         SELECT count(DISTINCT session_thread(owner_of(s.user_id, s.agent_id), s.session_id)) FROM evidence e
-        JOIN items s ON s.tenant_id = e.tenant_id AND s.item_id = e.source_item_id
-        WHERE e.tenant_id = i.tenant_id AND e.item_id = i.item_id AND s.trust = 'user') >= %(sessions)s
+        JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id
+        WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id AND s.trust = 'user') >= %(sessions)s
 RETURNING i.item_id
 
 -- name: save_feedback

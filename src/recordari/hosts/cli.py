@@ -11,7 +11,7 @@ import typer
 from recordari.errors import InvalidInput
 from recordari.hosts import install as verbs
 from recordari.hosts.install import BUDGET, HostInstallation, Request
-from recordari.hosts.rules.hosts import HOSTS, HostName, Place, server_entry
+from recordari.hosts.rules.hosts import HOSTS, HostName, Place
 from recordari.kit.commands import DEVELOPMENT_TENANT, Tenant, ask, read_settings
 from recordari.kit.output import Answer, Hint, Table, Text, print_json
 from recordari.kit.verbs import Caller
@@ -46,14 +46,13 @@ def install(
         place=place,
         project=folder,
         user=whose or getpass.getuser(),
+        tenant=tenant,
         prompts=prompts,
         budget=budget,
         file=file.absolute() if file is not None else None,
     )
     if host is HostName.MCP and file is None:
-        settings = read_settings()
-        programs = verbs.programs_of(settings, request, verbs.folder_of(settings) / "mcp.json")
-        print_json(server_entry(programs))
+        print_json(verbs.printed_entry(read_settings(), request))
         raise typer.Exit
 
     async def run(caller: Caller) -> HostInstallation:
@@ -91,7 +90,7 @@ def uninstall(
 def status() -> Answer:
     """Say where Recordari is installed, whether its server answers, and what the hooks did last."""
     found = verbs.status(read_settings())
-    columns = ("host", "place", "user", "calls", "failed", "median_ms", "last")
+    columns = ("host", "place", "user", "calls", "away", "failed", "median_ms", "last")
     changed = [f"changed since: {name}" for host in found.hosts for name in host.changed_since]
     return Answer(
         found,

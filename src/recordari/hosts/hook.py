@@ -21,13 +21,17 @@ KEPT_FOR_LATER, SENT_AT_ONCE = 500, 50  # requests that wait at most, and that o
 STARTING_SECONDS = 30.0  # in which nobody else starts a server
 LONGEST_TEXT = 12_000  # characters of an answer or a tool's result
 LONGEST_LOG, OLDEST_STATE = 256 * 1024, 30 * 86_400.0  # bytes, seconds
+AWAY = "the server is away"
 SHORTEST_ECHO = 20  # letters; shorter sentences are nobody's
 
 _BLOCK = re.compile(r"\[begin memory (\w+)[^\]\n]*\].*?(?:\[end memory \1\]|\Z)", re.DOTALL)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _NOT_A_LETTER = re.compile(r"[\W_]+")
 _FILE_TOOLS = frozenset("Edit MultiEdit Write NotebookEdit apply_patch write_file replace edit write patch".split())
-
+_OUR_COMMAND = re.compile(
+    r"(?:^|[\s/;&|(])recordari\s+(?:-\S+\s+)*(?:recall|ask|context|profile|facts|sessions|runs|document|export|mcp)\b"
+)
+_BETWEEN_WORDS = re.compile(r"[\s<>|;&()=,'\"`$]+")
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 
 
@@ -114,15 +118,7 @@ class Hook:
             return None
         before = _read_json(self._state_file)
         self.state.update(before or {})
-        handle = {
-            "start": self._start,
-            "prompt": self._prompt,
-            "tool": self._tool,
-            "stop": self._stop,
-            "compact": self._compact,
-            "end": self._end,
-        }[event]
-        shown = handle()
+        shown: str | None = getattr(self, f"_{event}")()
         if self.state != before:
             _write_private(self._state_file, json.dumps(self.state))
         return shown
@@ -156,7 +152,15 @@ class Hook:
         arguments = self.given.get("tool_input")
         arguments = arguments if isinstance(arguments, dict) else {}
         result = self.given.get("tool_response", self.given.get("output"))
-        if "recordari" in name:
+        asked = str(
+            arguments.get("command")
+            or arguments.get("url")
+            or arguments.get("query")
+            or self.given.get("command")
+            or ""
+        )
+        server = f"{self.settings['host']}:{self.settings['port']}/"
+        if "recordari" in name or _OUR_COMMAND.search(asked) or server in asked:  # what it says is known
             self._know(_texts(result))
             return
         path = (
@@ -174,15 +178,8 @@ class Hook:
                 if not _is_ignored(shown, self.ignored) and shown not in self.state["files"]:
                     self.state["files"] = [*self.state["files"], shown][-50:]
             return
-        asked = str(
-            arguments.get("command")
-            or arguments.get("url")
-            or arguments.get("query")
-            or self.given.get("command")
-            or ""
-        )
         text = self._without_echo(_clipped("\n".join(_texts(result))))
-        if text.strip() and not any(_is_ignored(word, self.ignored) for word in asked.split()):
+        if text.strip() and not any(_is_ignored(word, self.ignored) for word in _BETWEEN_WORDS.split(asked)):
             self._keep(
                 [{"role": "tool", "content": f"{name or 'shell'}: {asked[:500]}\n{text}", "speaker": name or "shell"}]
             )
@@ -294,7 +291,7 @@ class Hook:
             _unlink(file)
 
     def _away(self, error: Away) -> None:
-        self.outcome = f"the server is away ({error})"
+        self.outcome = f"{AWAY} ({error})"
         start_server(self.settings)
 
 
@@ -351,12 +348,13 @@ def _ignored(root: str) -> list[str]:
 def _is_ignored(path: str, patterns: list[str]) -> bool:
     from fnmatch import fnmatch
 
-    path = path.strip("'\"")
-    names = [path, *path.split("/")]
+    plain = [pattern.removeprefix("**/").removesuffix("/**").strip("/") for pattern in patterns]
     return any(
-        fnmatch(name, pattern.rstrip("/")) or path.startswith(pattern.rstrip("/") + "/")
-        for pattern in patterns
-        for name in names
+        f"/{pattern}/" in f"/{path}/"
+        or fnmatch(path, f"*/{pattern}")
+        or any(fnmatch(name, pattern) for name in (path, *path.split("/")))
+        for pattern in plain
+        if pattern
     )
 
 

@@ -24,14 +24,16 @@ from pydantic import SecretStr
 from recordari.config import Settings
 from recordari.errors import ConfigurationError, InvalidInput, NotFound, RecordariError
 from recordari.hosts import hook
-from recordari.hosts.rules.hosts import HOSTS, Change, HostName, Place, Programs, changes, generic_change
+from recordari.hosts.rules.hosts import HOSTS, Change, HostName, Place, Programs, changes, generic_change, server_entry
+from recordari.kit.commands import DEVELOPMENT_TENANT
 from recordari.kit.resources import Resources
 from recordari.kit.verbs import Caller
 from recordari.tenants import tenants
 
 BUDGET = 1_500  # tokens of the context at the start of a session
 SECONDS = 1.0  # that a hook takes at most, whatever happens
-PLUGIN = Path(hook.__file__).with_name("opencode.js")
+PLUGIN = Path(hook.__file__).with_name("plugin.js")
+"""What the plugins of all hosts begin with."""
 READ_OF_LOG = 200  # lines
 
 
@@ -78,6 +80,8 @@ class HostStatus:
     changed_since: tuple[str, ...]
     """Files that somebody changed after the installation; ours may be gone from them."""
     calls: int
+    away: int
+    """Calls that found no server, such as those that started it: what they had to keep was sent later."""
     failed: int
     median_ms: float | None
     last: str | None
@@ -104,6 +108,7 @@ class Request:
     project: Path = field(default_factory=Path.cwd)
     home: Path = field(default_factory=Path.home)
     user: str
+    tenant: str = DEVELOPMENT_TENANT
     prompts: bool = False
     budget: int = BUDGET
     file: Path | None = None
@@ -199,24 +204,49 @@ def _existing_name(change: Change) -> Change:
 def programs_of(settings: Settings, request: Request, file: Path) -> Programs:
     """The commands that the host runs. Without `site` Python starts in a fraction of the time."""
     command = [sys.executable, "-I", "-S", hook.__file__, str(file)]
-    mcp = [sys.executable, "-m", "recordari", "mcp", "--user", request.user, "--agent", str(request.host)]
+    tenant = [] if request.tenant == DEVELOPMENT_TENANT else ["--tenant", request.tenant]
+    who = [*tenant, "--user", request.user, "--agent", str(request.host)]
     return Programs(
         hook=command,
-        mcp=mcp,
-        environment=environment_of(settings),
-        plugin=PLUGIN.read_text("utf-8").replace("__COMMAND__", json.dumps(command)),
+        # A project is no place to import from, nor to read settings from.
+        mcp=[sys.executable, "-P", "-m", "recordari", "mcp", "--settings", str(file), *who],
+        plugin=_plugin(request.host, command),
     )
 
 
-def environment_of(settings: Settings) -> dict[str, str]:
-    """The settings that were set, for programs that the host starts; never a secret."""
-    values = {name: getattr(settings, name) for name in sorted(settings.model_fields_set)}
-    plain = json.loads(settings.model_dump_json(include=set(values)))
-    return {
-        f"RECORDARI_{name.upper()}": plain[name] if isinstance(plain[name], str) else json.dumps(plain[name])
-        for name, value in values.items()
-        if not isinstance(value, SecretStr) and "key" not in name and value is not None
-    }
+def printed_entry(settings: Settings, request: Request) -> dict[str, Any]:
+    """The entry of the MCP server for a host that you change yourself: nothing is installed, and no secret is in it."""
+    mcp = [sys.executable, "-P", "-m", "recordari", "mcp", "--user", request.user, "--agent", str(request.host)]
+    return server_entry(Programs(hook=[], mcp=mcp, environment=environment_of(settings)))
+
+
+def _plugin(host: HostName, command: Sequence[str]) -> str:
+    """The plugin of a host that has one, with the command that it calls."""
+    file = HOSTS[host].plugin
+    if file is None:
+        return ""
+    head = PLUGIN.read_text("utf-8").replace("__COMMAND__", json.dumps(command))
+    return f"{head}\n{PLUGIN.with_name(file).read_text('utf-8')}"
+
+
+def environment_of(settings: Settings, *, secrets: bool = False) -> dict[str, str]:
+    """The settings that were set, as environment variables; secrets only for files that nobody else can read."""
+    shown = json.loads(settings.model_dump_json(include=settings.model_fields_set))
+    environment = {}
+    for name in sorted(shown):
+        value = getattr(settings, name)
+        is_secret = isinstance(value, SecretStr) or "key" in name
+        if value is None or (is_secret and not secrets):
+            continue
+        plain = _revealed(value) if is_secret else shown[name]
+        environment[f"RECORDARI_{name.upper()}"] = plain if isinstance(plain, str) else json.dumps(plain)
+    return environment
+
+
+def _revealed(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_revealed(each) for each in value]
+    return value.get_secret_value() if isinstance(value, SecretStr) else value
 
 
 def _server_of(settings: Settings) -> dict[str, Any]:
@@ -225,7 +255,7 @@ def _server_of(settings: Settings) -> dict[str, Any]:
         raise ConfigurationError("hooks need a port that stays the same; set RECORDARI_PORT")
     start = [sys.executable, "-m", "recordari", "serve"] if settings.database_url is None else None
     host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host  # noqa: S104
-    return {"host": host, "port": settings.port, "start": start, "environment": environment_of(settings)}
+    return {"host": host, "port": settings.port, "start": start, "environment": environment_of(settings, secrets=True)}
 
 
 def folder_of(settings: Settings) -> Path:
@@ -297,7 +327,11 @@ def _host_status(installation: HostInstallation, lines: Sequence[Mapping[str, An
         files=tuple(file.file for file in installation.files),
         changed_since=tuple(file.file for file in installation.files if not _is_as_written(file)),
         calls=len(lines),
-        failed=sum(line["outcome"] not in {"ok", "paused", "ignored"} for line in lines),
+        away=sum(line["outcome"].startswith(hook.AWAY) for line in lines),
+        failed=sum(
+            line["outcome"] not in {"ok", "paused", "ignored"} and not line["outcome"].startswith(hook.AWAY)
+            for line in lines
+        ),
         median_ms=round(statistics.median(times), 1) if times else None,
         last=None
         if last is None

@@ -1,33 +1,4 @@
-// Recordari's plugin for OpenCode, written by `recordari install opencode`. It calls the hook program and never throws.
-import { spawn } from "node:child_process"
-
-const COMMAND = __COMMAND__
-const MILLISECONDS = 5000
-
-function hook(event, given) {
-  return new Promise((resolve) => {
-    try {
-      const child = spawn(COMMAND[0], [...COMMAND.slice(1), event], { stdio: ["pipe", "pipe", "ignore"] })
-      const timer = setTimeout(() => child.kill(), MILLISECONDS)
-      let out = ""
-      child.stdout.on("data", (part) => (out += part))
-      child.on("error", () => resolve({}))
-      child.on("close", () => {
-        clearTimeout(timer)
-        try {
-          resolve(JSON.parse(out))
-        } catch {
-          resolve({})
-        }
-      })
-      child.stdin.on("error", () => {})
-      child.stdin.end(JSON.stringify(given))
-    } catch {
-      resolve({})
-    }
-  })
-}
-
+// The plugin for OpenCode.
 const textOf = (parts) =>
   (parts ?? [])
     .filter((part) => part.type === "text" && !part.synthetic && !part.ignored)
@@ -35,7 +6,6 @@ const textOf = (parts) =>
     .join("\n")
 
 export const Recordari = async ({ client, directory }) => {
-  const contexts = new Map() // by session: what its model is shown, the same for the whole session
   const roots = new Map() // by session: whether it is a conversation with a person, not of a subagent
   const given = (sessionID, more) => ({ session_id: sessionID, cwd: directory, ...more })
   const isRoot = async (sessionID) => {
@@ -48,8 +18,7 @@ export const Recordari = async ({ client, directory }) => {
   return {
     "chat.message": async (input, output) => {
       if (!(await isRoot(input.sessionID))) return
-      const answer = await hook("prompt", given(input.sessionID, { prompt: textOf(output.parts) }))
-      if (answer.context) contexts.set(input.sessionID, answer.context)
+      await prompted(input.sessionID, given(input.sessionID, { prompt: textOf(output.parts) }))
     },
     "experimental.chat.system.transform": async (input, output) => {
       const context = contexts.get(input.sessionID)

@@ -16,6 +16,7 @@ import struct
 import sys
 import zipfile
 from collections.abc import Iterator
+from datetime import datetime, time
 from typing import Any, BinaryIO
 from xml.etree import ElementTree
 
@@ -33,7 +34,6 @@ _LONG_NAMESPACE = re.compile(r"""xmlns(?::[^\s=]*+)?+\s*+=\s*+(?:"[^"]{500}|'[^'
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
-_S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _REL = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
 
@@ -87,7 +87,7 @@ def _messages(media_type: str, data: bytes) -> Iterator[dict[str, Any]]:
     elif kind == "pdf":
         yield from _pdf(data)
     else:
-        read = {"document": read_docx, "sheet": read_xlsx, "presentation": read_pptx}[kind]
+        read = {"document": read_docx, "presentation": read_pptx}.get(kind, read_sheets)
         for done, total, blocks in read(data):
             yield {"done": done, "total": total, "blocks": _plain(blocks)} if total else {"blocks": _plain(blocks)}
 
@@ -169,6 +169,11 @@ class _Archive:
 
     def __contains__(self, name: str) -> bool:
         return name in self._members
+
+    def check_size(self) -> None:
+        """Refuse an archive whose members say that they unpack to too much; what lies about it meets the limit of memory."""
+        if sum(member.file_size for member in self._members.values()) > MOST_UNPACKED:
+            raise Unreadable("this file unpacks to more than can be read; split it")
 
     def xml(self, name: str) -> ElementTree.Element:
         if name not in self._members:
@@ -335,48 +340,42 @@ def _slide_text(element: ElementTree.Element) -> str:
     return "\n".join(line.strip() for line in "".join(parts).split("\n") if line.strip())
 
 
-def read_xlsx(data: bytes) -> Iterator[Read]:
-    """The sheets of a workbook as tables, each under its name; values are as they are stored."""
-    archive = _Archive(data)
-    workbook = "xl/workbook.xml"
-    related = archive.related(workbook)
-    strings = _shared_strings(archive)
-    sheets = list(archive.xml(workbook).iter(f"{_S}sheet"))
-    cells = 0
-    for number, sheet in enumerate(sheets, start=1):
+def read_sheets(data: bytes) -> Iterator[Read]:
+    """The sheets of a workbook as tables, each under its name; dates and numbers as a person writes them."""
+    from python_calamine import CalamineError, CalamineWorkbook, PasswordError
+
+    if data.startswith(b"PK"):
+        _Archive(data).check_size()
+    try:
+        book = CalamineWorkbook.from_filelike(io.BytesIO(data))
+    except PasswordError as error:
+        raise Unreadable("this workbook is encrypted; remove its password and send it again") from error
+    except CalamineError as error:
+        raise Unreadable("this workbook is damaged or encrypted and cannot be read") from error
+    names, cells = book.sheet_names, 0
+    for number, name in enumerate(names, start=1):
         rows = []
-        for row in _outermost(archive.xml(related.get(sheet.get(_R, ""), "")), f"{_S}row"):
-            values = [_cell(cell, strings) for cell in _outermost(row, f"{_S}c")]
-            cells += len(values)
+        for row in book.get_sheet_by_name(name).iter_rows():
+            cells += len(row)
             if cells > MOST_CELLS:
                 raise Unreadable(f"a workbook may have at most {MOST_CELLS:,} cells; split it")
-            if any(values):
-                rows.append(" | ".join(values))
-        heading = Block(kind=BlockKind.HEADING, text=sheet.get("name", ""), level=1, page=number)
+            if line := " | ".join(map(_cell, row)).rstrip(" |"):
+                rows.append(line)
+        heading = Block(kind=BlockKind.HEADING, text=name, level=1, page=number)
         table = Block(kind=BlockKind.TABLE, text="\n".join(rows), page=number)
-        yield number, len(sheets), [heading, table] if rows else []
+        yield number, len(names), [heading, table] if rows else []
 
 
-def _shared_strings(archive: _Archive) -> list[str]:
-    if "xl/sharedStrings.xml" not in archive:
-        return []
-    return [_joined_text(entry) for entry in _outermost(archive.xml("xl/sharedStrings.xml"), f"{_S}si")]
-
-
-def _joined_text(element: ElementTree.Element) -> str:
-    return "".join(run.text or "" for run in element.iter(f"{_S}t")).strip()
-
-
-def _cell(cell: ElementTree.Element, strings: list[str]) -> str:
-    if cell.get("t") == "inlineStr":
-        return _joined_text(cell)
-    value = cell.find(f"{_S}v")
-    text = (value.text or "").strip() if value is not None else ""
-    if cell.get("t") == "s" and text.isdigit():
-        return strings[int(text)] if int(text) < len(strings) else ""
-    if cell.get("t") == "b":
-        return "true" if text == "1" else "false"
-    return " ".join(text.split())
+def _cell(value: object) -> str:
+    """A value as a person writes it: whole numbers without a point, a day without its midnight."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    if isinstance(value, datetime):
+        at_midnight = value.time() == time()
+        return value.date().isoformat() if at_midnight else value.isoformat(" ", timespec="minutes")
+    return " ".join(str(value).split())
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ DocumentId = Annotated[UUID, typer.Argument(help="Id of the document.")]
 
 @document_commands.command("add")
 def add_documents(
-    files: Annotated[list[Path], typer.Argument(help="Text, Markdown, HTML, PDF, docx, xlsx or pptx.")],
+    files: Annotated[list[Path], typer.Argument(help="Texts, PDF, Office files, sheets; images with a caption.")],
     *,
     source: DocumentSource = None,
     name: Annotated[str | None, typer.Option(help="Its name in the source; by default that of the file.")] = None,

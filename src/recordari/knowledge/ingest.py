@@ -24,10 +24,11 @@ from recordari.errors import Conflict, InvalidInput, NotFound, TooLarge
 from recordari.kit.resources import Resources
 from recordari.knowledge import storage
 from recordari.knowledge.documents import get_document
-from recordari.knowledge.reader import ExtractedDocument, Extractor, ReadingLimits, media_type_of
+from recordari.knowledge.reader import IMAGES, ExtractedDocument, Extractor, ReadingLimits, media_type_of
 from recordari.knowledge.revise import GivenDocument, ReadDocument, prepare_revision, write_revision
 from recordari.knowledge.rules.chunks import Chunk, Document, chunked, title_of
 from recordari.knowledge.rules.knowledge_map import Source, SourceKind, checked_text
+from recordari.knowledge.rules.markup import blocks_of_text
 from recordari.knowledge.sources import DEFAULT_SOURCE, NO_SUCH_SOURCE
 from recordari.knowledge.storage import CurrentRevision
 from recordari.lifetime import forget
@@ -35,7 +36,7 @@ from recordari.memory.index import EMBED_TOPIC
 from recordari.privacy.sanitise import sanitise_items
 from recordari.tenants.tenants import require_admin
 
-READING = "2"  # version of reading and chunking; another one makes a new revision of the same file
+READING = "3"  # version of reading and chunking; another one makes a new revision of the same file
 MAX_NAME = 400
 MAX_TITLE = 300
 TRIES = 3
@@ -73,8 +74,8 @@ async def add_document(
     """Add a document, or its next revision; the same file again changes nothing.
 
     `name` is its key within its source. `source` is the name or id of that source, by default `documents`. `title` in
-    `metadata` is the title of the document. `progress` counts pages while the file is read, then chunks while they are
-    prepared.
+    `metadata` is the title of the document, and `caption` says what an image shows. `progress` counts pages while the
+    file is read, then chunks while they are prepared.
     """
     require_admin(identity)
     given = _checked(resources, name, *file_of(name, data, text, media_type), dict(metadata or {}))
@@ -152,14 +153,17 @@ async def _read(
     resources: Resources, identity: Identity, given: GivenDocument, progress: Progress | None
 ) -> ReadDocument:
     """Read the file, cut it into chunks, and mask what the tenant does not want stored."""
-    extracted = await resources.get(Extractor).extract(
-        given.body,
-        given.media_type,
-        tenant_id=identity.tenant_id,
-        charset=given.declared_type,
-        limits=ReadingLimits(),
-        progress=progress,
-    )
+    if given.media_type in IMAGES.values():
+        extracted = _captioned(given)
+    else:
+        extracted = await resources.get(Extractor).extract(
+            given.body,
+            given.media_type,
+            tenant_id=identity.tenant_id,
+            charset=given.declared_type,
+            limits=ReadingLimits(),
+            progress=progress,
+        )
     title, chunks = await asyncio.to_thread(_cut, extracted, given)
     if not chunks:
         raise InvalidInput("no text was found in this document; if it is a scan, run text recognition on it first")
@@ -185,6 +189,14 @@ async def _read(
         pages=extracted.pages,
         masked=masked,
     )
+
+
+def _captioned(given: GivenDocument) -> ExtractedDocument:
+    """An image as its caption: nothing looks into the picture."""
+    caption = given.metadata.get("caption")
+    if not isinstance(caption, str) or not caption.strip():
+        raise InvalidInput("an image is found by its caption; send one as `caption` in its metadata", field="metadata")
+    return ExtractedDocument(blocks=tuple(blocks_of_text(caption)))
 
 
 def _cut(extracted: ExtractedDocument, given: GivenDocument) -> tuple[str, list[Chunk]]:

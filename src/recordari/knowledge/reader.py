@@ -34,6 +34,8 @@ _OFFICE = "application/vnd.openxmlformats-officedocument"
 DOCX = f"{_OFFICE}.wordprocessingml.document"
 XLSX = f"{_OFFICE}.spreadsheetml.sheet"
 PPTX = f"{_OFFICE}.presentationml.presentation"
+XLS = "application/vnd.ms-excel"
+ODS = "application/vnd.oasis.opendocument.spreadsheet"
 
 SUFFIXES = {
     ".txt": TEXT,
@@ -48,10 +50,15 @@ SUFFIXES = {
     ".pdf": PDF,
     ".docx": DOCX,
     ".xlsx": XLSX,
+    ".xls": XLS,
+    ".ods": ODS,
     ".pptx": PPTX,
 }
 _READ_HERE = {TEXT: blocks_of_text, MARKDOWN: blocks_of_markdown, CSV: blocks_of_csv}
-BINARY = frozenset({PDF, DOCX, XLSX, PPTX})
+IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
+"""Files that are found by their caption alone."""
+BINARY = frozenset({PDF, DOCX, XLSX, XLS, ODS, PPTX, *IMAGES.values()})
+_BY_NAME = {**SUFFIXES, **IMAGES}
 _ALSO = {
     "text/x-markdown": MARKDOWN,
     "application/xhtml+xml": HTML,
@@ -64,7 +71,7 @@ _ALSO = {
 _ANY = frozenset({"application/octet-stream", "application/x-www-form-urlencoded", "binary/octet-stream"})
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "PYTHONHOME", "LANG", "LC_ALL", "SYSTEMROOT")
 _LENGTH = struct.Struct(">I")
-_READABLE = "text, Markdown, CSV, HTML, PDF, docx, xlsx or pptx"
+_READABLE = "text, Markdown, CSV, HTML, PDF, docx, xlsx, xls, ods, pptx, or an image with a caption"
 AT_ONCE = 2  # files read in parallel
 MOST_TEXT = 20_000_000  # characters of one document
 
@@ -88,20 +95,20 @@ def media_type_of(name: str, data: bytes, given: str | None = None) -> str:
     given = (given or "").partition(";")[0].strip().lower()
     if given and given not in _ANY:
         media_type = _ALSO.get(given, given)
-        if media_type in SUFFIXES.values():
+        if media_type in _BY_NAME.values():
             return media_type
         if media_type.startswith("text/"):
             return TEXT
         raise InvalidInput(f"files of the type {given} cannot be read; send {_READABLE}", field="media_type")
     suffix = os.path.splitext(name)[1].lower()  # noqa: PTH122 - a name, not a path of this machine
-    if suffix in SUFFIXES:
-        return SUFFIXES[suffix]
+    if suffix in _BY_NAME:
+        return _BY_NAME[suffix]
     if data.startswith(b"%PDF-"):
         return PDF
     if data.startswith(b"PK\x03\x04"):
         return _office_type(data)
     if data.startswith(b"\xd0\xcf\x11\xe0"):
-        raise InvalidInput("old Office files cannot be read; save it as docx, xlsx or pptx", field="media_type")
+        raise InvalidInput("old Office files cannot be read, but for .xls; save it as docx or pptx", field="media_type")
     if b"\x00" not in data[:8192] or data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return TEXT
     raise InvalidInput(f"the type of this file is unknown; send {_READABLE}", field="media_type")
@@ -112,7 +119,7 @@ def _office_type(data: bytes) -> str:
         names = set(zipfile.ZipFile(io.BytesIO(data)).namelist())
     except (zipfile.BadZipFile, ValueError, OSError):
         names = set()
-    types = {"word/document.xml": DOCX, "xl/workbook.xml": XLSX, "ppt/presentation.xml": PPTX}
+    types = {"word/document.xml": DOCX, "xl/workbook.xml": XLSX, "ppt/presentation.xml": PPTX, "content.xml": ODS}
     for member, media_type in types.items():
         if member in names:
             return media_type

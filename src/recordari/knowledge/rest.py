@@ -202,7 +202,7 @@ async def add_document(
     source: SourceName = None,
     title: Annotated[str | None, Query(max_length=300, description="Its title.")] = None,
 ) -> AddedDocument:
-    """Add a document, or its next revision: text, Markdown, HTML, PDF, docx, xlsx or pptx."""
+    """Add a document, or its next revision: text, Markdown, CSV, HTML, PDF, docx, pptx, a sheet, or an image with a caption."""
     most = caller.resources.settings.document_max_bytes
     media_type = request.headers.get("content-type", "")
     metadata: dict[str, Any] = {}

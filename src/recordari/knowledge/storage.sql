@@ -2,16 +2,16 @@
 -- One document with the name of its source.
 SELECT d.document_id, d.source_id, s.name AS source, d.name, d.title, d.media_type, d.revision, d.bytes, d.characters,
     d.chunks, d.pages, d.metadata, d.created_at, d.updated_at, EXISTS (
-        SELECT FROM payloads p WHERE p.tenant_id = d.tenant_id AND p.document_id = d.document_id) AS has_original
-FROM documents d JOIN sources s ON s.tenant_id = d.tenant_id AND s.source_id = d.source_id
+        SELECT 1 FROM payloads p WHERE p.tenant_id = %(tenant_id)s AND p.document_id = d.document_id) AS has_original
+FROM documents d JOIN sources s ON s.tenant_id = %(tenant_id)s AND s.source_id = d.source_id
 WHERE d.tenant_id = %(tenant_id)s AND d.document_id = %(document_id)s
 
 -- name: list_documents
 -- Documents of a source or of all, by id, after the one given.
 SELECT d.document_id, d.source_id, s.name AS source, d.name, d.title, d.media_type, d.revision, d.bytes, d.characters,
     d.chunks, d.pages, d.metadata, d.created_at, d.updated_at, EXISTS (
-        SELECT FROM payloads p WHERE p.tenant_id = d.tenant_id AND p.document_id = d.document_id) AS has_original
-FROM documents d JOIN sources s ON s.tenant_id = d.tenant_id AND s.source_id = d.source_id
+        SELECT 1 FROM payloads p WHERE p.tenant_id = %(tenant_id)s AND p.document_id = d.document_id) AS has_original
+FROM documents d JOIN sources s ON s.tenant_id = %(tenant_id)s AND s.source_id = d.source_id
 WHERE d.tenant_id = %(tenant_id)s AND d.document_id > %(after)s
     AND (%(source_id)s::uuid IS NULL OR d.source_id = %(source_id)s)
 ORDER BY d.document_id LIMIT %(limit)s
@@ -43,7 +43,7 @@ ON CONFLICT (tenant_id, document_id) DO UPDATE SET title = excluded.title, media
 -- name: list_kept
 -- The chunks of the current revision: what tells whether a text is stored already.
 SELECT i.item_id, i.content_hash, i.metadata ->> 'title' AS title FROM document_chunks c
-JOIN items i ON i.tenant_id = c.tenant_id AND i.item_id = c.item_id
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = c.item_id
 WHERE c.tenant_id = %(tenant_id)s AND c.document_id = %(document_id)s AND i.live ORDER BY c.ordinal
 
 -- name: end_chunks
@@ -91,7 +91,7 @@ SELECT media_type, body, object_key FROM payloads WHERE tenant_id = %(tenant_id)
 -- name: read_chunks
 -- Chunks of a document in order, from one on.
 SELECT c.ordinal, c.item_id, c.heading, c.page, c.first, c.past, i.content FROM document_chunks c
-JOIN items i ON i.tenant_id = c.tenant_id AND i.item_id = c.item_id AND i.live
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = c.item_id AND i.live
 WHERE c.tenant_id = %(tenant_id)s AND c.document_id = %(document_id)s AND c.ordinal >= %(first)s
 ORDER BY c.ordinal LIMIT %(limit)s
 
@@ -100,8 +100,8 @@ ORDER BY c.ordinal LIMIT %(limit)s
 SELECT c.item_id, c.document_id, d.name AS document, d.title, d.source_id, s.name AS source, d.revision, c.ordinal,
     c.heading, c.page, c.first, c.past
 FROM document_chunks c
-JOIN documents d ON d.tenant_id = c.tenant_id AND d.document_id = c.document_id
-JOIN sources s ON s.tenant_id = d.tenant_id AND s.source_id = d.source_id
+JOIN documents d ON d.tenant_id = %(tenant_id)s AND d.document_id = c.document_id
+JOIN sources s ON s.tenant_id = %(tenant_id)s AND s.source_id = d.source_id
 WHERE c.tenant_id = %(tenant_id)s AND c.item_id = ANY(%(item_ids)s)
 
 -- name: delete_document
@@ -160,7 +160,7 @@ SELECT d.name, 'database', d.description, NULL, 0, ARRAY(
     FROM jsonb_array_elements(d.schema) t LIMIT 50)
 FROM databases d
 WHERE d.tenant_id = %(tenant_id)s AND NOT EXISTS (
-    SELECT FROM sources s WHERE s.tenant_id = d.tenant_id AND s.name = d.name)
+    SELECT 1 FROM sources s WHERE s.tenant_id = d.tenant_id AND s.name = d.name)
 ORDER BY name LIMIT 1000
 
 -- name: count_change

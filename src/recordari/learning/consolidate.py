@@ -39,8 +39,7 @@ from recordari.learning.rules.patterns import (
 from recordari.learning.rules.work import work_summary
 from recordari.learning.storage import Closed, Due
 from recordari.memory import storage as memory_storage
-from recordari.memory.index import EMBED_TOPIC
-from recordari.memory.remember import Ready, make_ready, save_ready
+from recordari.memory.remember import Ready, Written, make_ready, save_ready
 from recordari.memory.rules import Retirement
 from recordari.memory.storage import FactState
 from recordari.memory.versions import retire
@@ -256,10 +255,10 @@ async def _save(resources: Resources, identity: Identity, session_ref: UUID, lea
         closed = await storage.lock_closed(tx, session_ref)
         if closed is None:
             return None
-        saved, changed = await _save_patterns(tx, learned)
+        saved, changes = await _save_patterns(tx, learned)
         superseded = sum([await _supersede(tx, item_id, judge=learned.distiller) for item_id, _ in saved])
         withdrawn = await _withdraw(tx, closed, learned.said)
-        work = await _save_work(tx, learned)
+        work, of_work = await _save_work(tx, learned)
         sources = sorted({item_id for _, pattern in saved for item_id in pattern.sources})
         archived = await storage.archive_sources(tx, sources, now=now)
         summaries = await storage.promote_summaries(tx, closed.summary_ids)
@@ -277,8 +276,7 @@ async def _save(resources: Resources, identity: Identity, session_ref: UUID, lea
             summaries=len(summaries),
             facts=len(corroborated),
         )
-    if changed or work is not None:
-        resources.wake(EMBED_TOPIC)
+    (changes | of_work).wake(resources)
     return Consolidated(
         session_id=closed.session_id,
         patterns=tuple(item_id for item_id, _ in saved),
@@ -306,11 +304,11 @@ async def _withdraw(tx: Transaction, closed: Closed, said: Sequence[Observed]) -
     return ended
 
 
-async def _save_work(tx: Transaction, learned: _Learned) -> UUID | None:
+async def _save_work(tx: Transaction, learned: _Learned) -> tuple[UUID | None, Written]:
     """Write the summary of what the agent did, with links to its episodes."""
     if learned.work is None:
-        return None
-    (summary,), _ = await save_ready(tx, learned.work)
+        return None, Written()
+    (summary,), changes = await save_ready(tx, learned.work)
     await facts_storage.insert_links(
         tx,
         [
@@ -318,18 +316,18 @@ async def _save_work(tx: Transaction, learned: _Learned) -> UUID | None:
             for item_id in learned.done
         ],
     )
-    return summary.id
+    return summary.id, changes
 
 
-async def _save_patterns(tx: Transaction, learned: _Learned) -> tuple[list[tuple[UUID, Pattern]], list[UUID]]:
-    """Write the patterns and their evidence. Return those that are live, and the ids whose text is new."""
+async def _save_patterns(tx: Transaction, learned: _Learned) -> tuple[list[tuple[UUID, Pattern]], Written]:
+    """Write the patterns and their evidence. Return those that are live, and what they changed."""
     refs = [(row.item.owned_by, ref) for row in learned.ready.rows for ref in _versions(row.item.source_ref)]
     known = await memory_storage.fact_states(tx, refs, kind=Kind.PROCEDURE)
     rows = [
         replace(row, item=replace(row.item, source_ref=_placed(row.item.source_ref, row.item.event_time, known)))
         for row in learned.ready.rows
     ]
-    remembered, changed = await save_ready(tx, Ready(rows=tuple(rows), objects=learned.ready.objects))
+    remembered, changes = await save_ready(tx, Ready(rows=tuple(rows), objects=learned.ready.objects))
     locked = await memory_storage.lock_items(tx, sorted({row.id for row in remembered}))
     # A forgotten pattern does not come back, and one that a person ended stays ended.
     saved = [
@@ -343,7 +341,7 @@ async def _save_patterns(tx: Transaction, learned: _Learned) -> tuple[list[tuple
         for source in pattern.sources
     ]
     await facts_storage.insert_links(tx, links)
-    return saved, changed
+    return saved, changes
 
 
 def _versions(source_ref: str) -> list[str]:

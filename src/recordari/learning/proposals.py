@@ -13,7 +13,6 @@ from uuid import UUID
 
 from pydantic import ConfigDict
 
-from recordari.core.checks import check_reason
 from recordari.core.identity import Identity, optional_choice
 from recordari.core.ids import FIRST
 from recordari.core.items import Tier
@@ -46,6 +45,7 @@ from recordari.memory import storage as memory_storage
 from recordari.memory import vector_storage
 from recordari.memory.rules import Retirement
 from recordari.memory.versions import retire
+from recordari.privacy.sanitise import clean_reason
 from recordari.recall.accesses import AccessCounts
 from recordari.tenants.tenants import get_tenant, page_size, require_admin, update_tenant
 
@@ -211,7 +211,7 @@ async def list_proposals(
 
     `status` None lists all, `before` is the id of the last one seen.
     """
-    identity = _governing(identity, None)
+    identity = _governing(identity)
     async with resources.database.transaction(identity) as tx:
         page = await storage.list_proposals(
             tx,
@@ -226,7 +226,7 @@ async def list_proposals(
 
 async def get_proposal(resources: Resources, identity: Identity, proposal_id: UUID) -> Proposal:
     """One proposal with the texts of its items, their sources and the reason."""
-    identity = _governing(identity, None)
+    identity = _governing(identity)
     async with resources.database.transaction(identity) as tx:
         return await _find(tx, proposal_id)
 
@@ -242,7 +242,7 @@ async def accept_proposal(
     resources: Resources, identity: Identity, proposal_id: UUID, *, reason: str | None = None
 ) -> Proposal:
     """Carry out a proposal; `Conflict` when it is void, because an item of it changed."""
-    identity = _governing(identity, reason)
+    identity, reason = _governing(identity), await clean_reason(resources, identity, reason)
     async with resources.database.transaction(identity) as tx:
         proposal = await _open(tx, proposal_id)
         why = await _void_if_changed(resources, tx, proposal)
@@ -262,7 +262,7 @@ async def reject_proposal(
     resources: Resources, identity: Identity, proposal_id: UUID, *, reason: str | None = None
 ) -> Proposal:
     """Reject a proposal and change nothing. The same is not proposed again."""
-    identity = _governing(identity, reason)
+    identity, reason = _governing(identity), await clean_reason(resources, identity, reason)
     async with resources.database.transaction(identity) as tx:
         await _open(tx, proposal_id)
         await storage.decide(tx, proposal_id, ProposalStatus.REJECTED, now=resources.clock(), reason=reason)
@@ -274,7 +274,7 @@ async def undo_proposal(
     resources: Resources, identity: Identity, proposal_id: UUID, *, reason: str | None = None
 ) -> Proposal:
     """Undo an accepted proposal; `Conflict` when its items changed since."""
-    identity = _governing(identity, reason)
+    identity, reason = _governing(identity), await clean_reason(resources, identity, reason)
     async with resources.database.transaction(identity) as tx:
         locked = await storage.lock_proposal(tx, proposal_id)
         proposal = await _find(tx, proposal_id)
@@ -342,8 +342,7 @@ def _details(proposal: Proposal) -> dict[str, Any]:
     }
 
 
-def _governing(identity: Identity, reason: str | None) -> Identity:
+def _governing(identity: Identity) -> Identity:
     """The administrator who decides, for the whole tenant and not for one of its users."""
     require_admin(identity)
-    check_reason(reason)
     return replace(identity, user_id=None)

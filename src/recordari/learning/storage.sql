@@ -33,9 +33,9 @@ ORDER BY event_time, item_id
 -- The runs of a session that have ended, with the names of the tools they called.
 SELECT r.run_id, r.status, r.output, ARRAY(
     SELECT c.name FROM tool_calls c
-    WHERE c.tenant_id = r.tenant_id AND c.run_id = r.run_id AND c.owned_by = r.owned_by ORDER BY c.number) AS calls, ARRAY(
+    WHERE c.tenant_id = %(tenant_id)s AND c.run_id = r.run_id AND c.owned_by = r.owned_by ORDER BY c.number) AS calls, ARRAY(
     SELECT c.name FROM tool_calls c
-    WHERE c.tenant_id = r.tenant_id AND c.run_id = r.run_id AND c.owned_by = r.owned_by AND c.error IS NOT NULL) AS failed
+    WHERE c.tenant_id = %(tenant_id)s AND c.run_id = r.run_id AND c.owned_by = r.owned_by AND c.error IS NOT NULL) AS failed
 FROM runs r
 WHERE r.tenant_id = %(tenant_id)s AND r.session_id = %(session_id)s AND r.owned_by = %(owned_by)s AND r.status <> 'running'
 ORDER BY r.run_ref LIMIT %(limit)s
@@ -50,7 +50,7 @@ ORDER BY item_id DESC LIMIT %(limit)s
 -- name: same_topic
 -- Live patterns of the same owner about the same topic.
 SELECT i.item_id, i.valid_at FROM items m
-JOIN items i ON i.tenant_id = m.tenant_id AND i.subject = m.subject AND i.predicate = m.predicate AND i.kind = m.kind
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.subject = m.subject AND i.predicate = m.predicate AND i.kind = m.kind
     AND i.scope = m.scope AND i.item_id <> m.item_id AND i.live
     AND ((i.scope = 'user' AND i.user_id = m.user_id) OR (i.scope = 'agent' AND i.agent_id = m.agent_id))
 WHERE m.tenant_id = %(tenant_id)s AND m.item_id = %(item_id)s AND m.live
@@ -82,8 +82,8 @@ WHERE i.tenant_id = %(tenant_id)s AND i.session_id = %(session_id)s AND owner_of
     AND i.trust IN ('user', 'agent') AND (
         SELECT count(DISTINCT COALESCE(session_thread(owner_of(s.user_id, s.agent_id), s.session_id), s.item_id::text))
         FROM evidence e
-        JOIN items s ON s.tenant_id = e.tenant_id AND s.item_id = e.source_item_id
-        WHERE e.tenant_id = i.tenant_id AND e.item_id = i.item_id AND s.trust IN ('user', 'agent')) >= %(sources)s
+        JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id
+        WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id AND s.trust IN ('user', 'agent')) >= %(sources)s
 RETURNING i.item_id
 
 -- name: mark_consolidated
@@ -110,18 +110,18 @@ ORDER BY item_id LIMIT %(limit)s
 -- Items with their evidence, feedback, accesses and holds.
 SELECT i.item_id, i.content, i.trust, i.valid_at, i.created_at, i.confidence, i.pinned_at IS NOT NULL AS is_pinned,
     i.speaker, i.subject, i.predicate, i.object, COALESCE(a.times, 0) AS accesses, a.last_at,
-    (SELECT count(*) FROM evidence e WHERE e.tenant_id = i.tenant_id AND e.item_id = i.item_id) AS sources,
-    (SELECT count(*) FROM feedback f WHERE f.tenant_id = i.tenant_id AND f.item_id = i.item_id AND f.opinion = 'useful') AS useful,
-    (SELECT count(*) FROM feedback f WHERE f.tenant_id = i.tenant_id AND f.item_id = i.item_id AND f.opinion = 'wrong') AS wrong,
-    EXISTS (SELECT FROM holds h WHERE h.tenant_id = i.tenant_id AND h.item_id = i.item_id) AS is_held
-FROM items i LEFT JOIN access a ON a.tenant_id = i.tenant_id AND a.item_id = i.item_id
+    (SELECT count(*) FROM evidence e WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id) AS sources,
+    (SELECT count(*) FROM feedback f WHERE f.tenant_id = %(tenant_id)s AND f.item_id = i.item_id AND f.opinion = 'useful') AS useful,
+    (SELECT count(*) FROM feedback f WHERE f.tenant_id = %(tenant_id)s AND f.item_id = i.item_id AND f.opinion = 'wrong') AS wrong,
+    EXISTS (SELECT 1 FROM holds h WHERE h.tenant_id = %(tenant_id)s AND h.item_id = i.item_id) AS is_held
+FROM items i LEFT JOIN access a ON a.tenant_id = %(tenant_id)s AND a.item_id = i.item_id
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.live AND i.shared_from IS NULL
 
 -- name: insert_proposal
 -- A proposal with the present state of its inputs; nothing when the same one is open or was rejected, or an input is gone.
 WITH given AS (
     SELECT i.item_id, i.tier, i.confidence, (
-        SELECT count(*) FROM evidence e WHERE e.tenant_id = i.tenant_id AND e.item_id = i.item_id) AS sources
+        SELECT count(*) FROM evidence e WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id) AS sources
     FROM items i
     WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(inputs)s) AND i.live AND i.shared_from IS NULL
 ), added AS (
@@ -137,7 +137,7 @@ SELECT %(tenant_id)s, m.proposal_id, g.item_id, g.tier, g.sources, g.confidence 
 -- name: find_proposal
 -- One proposal with its inputs.
 SELECT p.proposal_id, p.kind, p.status, p.rule, p.successor_id, p.proposed_at, p.decided_at, p.decided_by, p.reason, ARRAY(
-    SELECT n.item_id FROM proposal_inputs n WHERE n.tenant_id = p.tenant_id AND n.proposal_id = p.proposal_id
+    SELECT n.item_id FROM proposal_inputs n WHERE n.tenant_id = %(tenant_id)s AND n.proposal_id = p.proposal_id
         AND n.item_id IS DISTINCT FROM p.successor_id ORDER BY n.item_id) AS item_ids
 FROM proposals p WHERE p.tenant_id = %(tenant_id)s AND p.proposal_id = %(proposal_id)s
 
@@ -149,7 +149,7 @@ WHERE tenant_id = %(tenant_id)s AND proposal_id = %(proposal_id)s FOR UPDATE
 -- name: list_proposals
 -- Proposals, newest first, a page at a time.
 SELECT p.proposal_id, p.kind, p.status, p.rule, p.successor_id, p.proposed_at, p.decided_at, p.decided_by, p.reason, ARRAY(
-    SELECT n.item_id FROM proposal_inputs n WHERE n.tenant_id = p.tenant_id AND n.proposal_id = p.proposal_id
+    SELECT n.item_id FROM proposal_inputs n WHERE n.tenant_id = %(tenant_id)s AND n.proposal_id = p.proposal_id
         AND n.item_id IS DISTINCT FROM p.successor_id ORDER BY n.item_id) AS item_ids
 FROM proposals p
 WHERE p.tenant_id = %(tenant_id)s AND p.proposal_id < %(before)s AND (%(status)s::text IS NULL OR p.status = %(status)s)
@@ -163,7 +163,7 @@ SELECT i.item_id, CASE WHEN i.deleted_at IS NULL AND i.anonymized_at IS NULL THE
 FROM items i LEFT JOIN LATERAL (
     SELECT o.item_id, CASE WHEN o.deleted_at IS NULL AND o.anonymized_at IS NULL THEN o.content END AS content,
         e.event_time, o.session_id
-    FROM evidence e JOIN items o ON o.tenant_id = e.tenant_id AND o.item_id = e.source_item_id
+    FROM evidence e JOIN items o ON o.tenant_id = %(tenant_id)s AND o.item_id = e.source_item_id
     WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id ORDER BY e.event_time, o.item_id LIMIT %(sources)s
 ) s ON true
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s)
@@ -177,9 +177,9 @@ WHERE tenant_id = %(tenant_id)s AND proposal_id = %(proposal_id)s ORDER BY item_
 -- name: inputs_now
 -- The present state of items, which are locked before.
 SELECT i.item_id, i.live, i.pinned_at IS NOT NULL AS is_pinned, i.tier, i.confidence, a.last_at,
-    EXISTS (SELECT FROM holds h WHERE h.tenant_id = i.tenant_id AND h.item_id = i.item_id) AS is_held,
-    (SELECT count(*) FROM evidence e WHERE e.tenant_id = i.tenant_id AND e.item_id = i.item_id) AS sources
-FROM items i LEFT JOIN access a ON a.tenant_id = i.tenant_id AND a.item_id = i.item_id
+    EXISTS (SELECT 1 FROM holds h WHERE h.tenant_id = %(tenant_id)s AND h.item_id = i.item_id) AS is_held,
+    (SELECT count(*) FROM evidence e WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id) AS sources
+FROM items i LEFT JOIN access a ON a.tenant_id = %(tenant_id)s AND a.item_id = i.item_id
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s)
 
 -- name: decide
@@ -315,7 +315,7 @@ ORDER BY rewarded_at DESC, outcome_id DESC LIMIT %(limit)s
 -- Choices of a workflow, of an owner or of all, newest first, before an id, each with the mean of its scores.
 SELECT c.choice_id, c.workflow_id, c.owned_by, c.agent_id, c.session_id, c.run_id, c.sample, c.candidates, c.chosen_at, (
     SELECT avg(o.score)::float8 FROM outcomes o
-    WHERE o.tenant_id = c.tenant_id AND o.workflow_id = c.workflow_id AND o.choice_id = c.choice_id) AS score
+    WHERE o.tenant_id = %(tenant_id)s AND o.workflow_id = c.workflow_id AND o.choice_id = c.choice_id) AS score
 FROM choices c
 WHERE c.tenant_id = %(tenant_id)s AND c.workflow_id = %(workflow_id)s
     AND (%(owned_by)s::text IS NULL OR c.owned_by = %(owned_by)s) AND c.choice_id < %(before)s

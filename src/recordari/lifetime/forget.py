@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
-from recordari.core.checks import check_reason
 from recordari.core.identity import Identity, Owner, Role, Scope, SessionId, checked_id
 from recordari.core.items import Item, Kind
 from recordari.core.telemetry import get_log
@@ -30,6 +29,7 @@ from recordari.memory import items
 from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.items import refuse_shared
 from recordari.memory.objects import Objects
+from recordari.privacy.sanitise import clean_reason
 from recordari.sessions.summaries import SUMMARISE_TOPIC
 from recordari.sharing.share import revoke_shares
 from recordari.tenants.tenants import require_admin
@@ -74,7 +74,7 @@ async def forget(
     """
     resources = resources.in_steps()
     _require_owner(identity, await items.get_item(resources, identity, item_id))
-    check_reason(reason)
+    reason = await clean_reason(resources, identity, reason)
     async with resources.database.transaction(identity) as tx:
         item_ids = list(dict.fromkeys([item_id, *await facts_storage.same_words(tx, item_id)]))
     if not dry_run:

@@ -1,7 +1,7 @@
 -- name: lock_items
 -- Items that are to be forgotten, locked until the end of the transaction, and whether an action rests on each.
 SELECT i.item_id, i.kind, i.scope, i.session_id, owner_of(i.user_id, i.agent_id) AS session_owner, i.thread, i.position, EXISTS (
-    SELECT FROM holds h WHERE h.tenant_id = i.tenant_id AND h.item_id = i.item_id) AS is_held
+    SELECT 1 FROM holds h WHERE h.tenant_id = %(tenant_id)s AND h.item_id = i.item_id) AS is_held
 FROM items i
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.anonymized_at IS NULL
 ORDER BY i.item_id FOR UPDATE OF i
@@ -9,11 +9,11 @@ ORDER BY i.item_id FOR UPDATE OF i
 -- name: resting_only_on
 -- What was derived from these items and from nothing else; a summary quotes each of its sources, and goes with any of them.
 SELECT DISTINCT e.item_id FROM evidence e
-JOIN items i ON i.tenant_id = e.tenant_id AND i.item_id = e.item_id AND i.anonymized_at IS NULL
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = e.item_id AND i.anonymized_at IS NULL
 WHERE e.tenant_id = %(tenant_id)s AND e.source_item_id = ANY(%(item_ids)s) AND e.item_id <> ALL(%(item_ids)s)
     AND (i.kind = 'session_summary' OR NOT EXISTS (
-        SELECT FROM evidence o
-        WHERE o.tenant_id = e.tenant_id AND o.item_id = e.item_id AND o.source_item_id <> ALL(%(item_ids)s)))
+        SELECT 1 FROM evidence o
+        WHERE o.tenant_id = %(tenant_id)s AND o.item_id = e.item_id AND o.source_item_id <> ALL(%(item_ids)s)))
 
 -- name: bury
 -- Tombstones of items: by their reference and by what they say. Summaries are made again and have none.
@@ -21,7 +21,7 @@ INSERT INTO tombstones (tenant_id, hash, subject, item_id, is_final, forgotten_a
 SELECT DISTINCT ON (h.hash) i.tenant_id, h.hash, 'item', i.item_id,
     -- A thing that happened never happens again; a fact may be stated anew; a document is taken in again and again.
     i.kind IN ('chat_message', 'tool_output', 'episode', 'document_chunk'), %(now)s
-FROM items i JOIN tenants t ON t.tenant_id = i.tenant_id
+FROM items i JOIN tenants t ON t.tenant_id = %(tenant_id)s
 CROSS JOIN LATERAL unnest(item_hashes(t.salt, i)) WITH ORDINALITY AS h (hash, place)
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.anonymized_at IS NULL
     AND i.kind <> 'session_summary' AND (i.kind <> 'document_chunk' OR (h.place = 2 AND i.live))
@@ -81,7 +81,7 @@ SELECT renew_samples()
 -- Entities that nothing mentions any more.
 DELETE FROM entities e
 WHERE e.tenant_id = %(tenant_id)s AND e.entity_id = ANY(%(entity_ids)s) AND NOT EXISTS (
-    SELECT FROM mentions m WHERE m.tenant_id = e.tenant_id AND m.entity_id = e.entity_id)
+    SELECT 1 FROM mentions m WHERE m.tenant_id = %(tenant_id)s AND m.entity_id = e.entity_id)
 
 -- name: redact
 -- Take everything said out of items; the rows stay, so that chains hold. A reference may name people or repeat words.
@@ -98,7 +98,7 @@ RETURNING item_id
 -- Drop the vectors of messages that were embedded with the beginning of one of these; they are embedded again.
 WITH followers AS (
     SELECT n.item_id FROM items i
-    JOIN items n ON n.tenant_id = i.tenant_id AND n.thread = i.thread AND n.position = i.position + 1
+    JOIN items n ON n.tenant_id = %(tenant_id)s AND n.thread = i.thread AND n.position = i.position + 1
     WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.kind = 'chat_message'
         AND n.kind = 'chat_message' AND n.anonymized_at IS NULL AND n.item_id <> ALL(%(item_ids)s)
 ), dropped AS (
@@ -122,7 +122,7 @@ WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %
 -- name: list_discarded
 -- Objects that are to be removed; one that another row still points to is not.
 SELECT d.object_key, EXISTS (
-    SELECT FROM payloads p WHERE p.tenant_id = d.tenant_id AND p.object_key = d.object_key) AS is_used
+    SELECT 1 FROM payloads p WHERE p.tenant_id = %(tenant_id)s AND p.object_key = d.object_key) AS is_used
 FROM discarded_objects d WHERE d.tenant_id = %(tenant_id)s ORDER BY d.object_key LIMIT %(limit)s
 
 -- name: delete_discarded
@@ -137,15 +137,15 @@ SELECT i.item_id, i.tier, i.deleted_at,
     CASE i.tier
         WHEN 'run' THEN COALESCE(
             (SELECT r.ended_at FROM runs r
-             WHERE r.tenant_id = i.tenant_id AND r.run_id = i.run_id AND r.owned_by = owner_of(i.user_id, i.agent_id)),
+             WHERE r.tenant_id = %(tenant_id)s AND r.run_id = i.run_id AND r.owned_by = owner_of(i.user_id, i.agent_id)),
             (SELECT s.closed_at FROM sessions s
-             WHERE s.tenant_id = i.tenant_id AND s.session_id = i.session_id AND s.owned_by = owner_of(i.user_id, i.agent_id)))
+             WHERE s.tenant_id = %(tenant_id)s AND s.session_id = i.session_id AND s.owned_by = owner_of(i.user_id, i.agent_id)))
         WHEN 'session' THEN
             (SELECT s.closed_at FROM sessions s
-             WHERE s.tenant_id = i.tenant_id AND s.session_id = i.session_id AND s.owned_by = owner_of(i.user_id, i.agent_id))
+             WHERE s.tenant_id = %(tenant_id)s AND s.session_id = i.session_id AND s.owned_by = owner_of(i.user_id, i.agent_id))
     END AS scope_ended_at,
     i.pinned_at IS NOT NULL AS is_pinned,
-    EXISTS (SELECT FROM holds h WHERE h.tenant_id = i.tenant_id AND h.item_id = i.item_id) AS is_held
+    EXISTS (SELECT 1 FROM holds h WHERE h.tenant_id = %(tenant_id)s AND h.item_id = i.item_id) AS is_held
 FROM items i
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id > %(after)s AND i.anonymized_at IS NULL
     AND (NOT i.live OR i.tier IN ('run', 'session'))
@@ -175,7 +175,7 @@ WITH noted AS (
 )
 DELETE FROM items i
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.tier <> 'persistent' AND NOT EXISTS (
-    SELECT FROM holds h WHERE h.tenant_id = i.tenant_id AND h.item_id = i.item_id)
+    SELECT 1 FROM holds h WHERE h.tenant_id = %(tenant_id)s AND h.item_id = i.item_id)
 RETURNING i.item_id
 
 -- name: list_used_objects
@@ -186,13 +186,13 @@ SELECT object_key FROM payloads WHERE tenant_id = %(tenant_id)s AND object_key =
 -- What is known of the use of recent memory, some of it, by id.
 SELECT i.item_id, i.kind, i.tier, i.trust, i.created_at, COALESCE(a.times, 0) AS accesses, a.last_at,
     octet_length(i.terms) / 4 AS terms, i.pinned_at IS NOT NULL AS is_pinned,
-    (SELECT count(*) FROM mentions m WHERE m.tenant_id = i.tenant_id AND m.item_id = i.item_id) AS names,
+    (SELECT count(*) FROM mentions m WHERE m.tenant_id = %(tenant_id)s AND m.item_id = i.item_id) AS names,
     (SELECT count(DISTINCT COALESCE(session_thread(owner_of(s.user_id, s.agent_id), s.session_id), s.item_id::text))
      FROM evidence e
-     JOIN items s ON s.tenant_id = e.tenant_id AND s.item_id = e.source_item_id AND s.anonymized_at IS NULL
+     JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id AND s.anonymized_at IS NULL
         AND s.trust IN ('user', 'agent')
-     WHERE e.tenant_id = i.tenant_id AND e.item_id = i.item_id) AS sources
-FROM items i LEFT JOIN access a ON a.tenant_id = i.tenant_id AND a.item_id = i.item_id
+     WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id) AS sources
+FROM items i LEFT JOIN access a ON a.tenant_id = %(tenant_id)s AND a.item_id = i.item_id
 WHERE i.tenant_id = %(tenant_id)s AND i.tier = 'recent' AND i.live AND i.item_id > %(after)s
 ORDER BY i.item_id LIMIT %(limit)s
 
@@ -200,8 +200,8 @@ ORDER BY i.item_id LIMIT %(limit)s
 -- What is known of the use of one item.
 SELECT i.item_id, i.kind, i.tier, i.trust, i.created_at, COALESCE(a.times, 0) AS accesses, a.last_at,
     octet_length(i.terms) / 4 AS terms, i.pinned_at IS NOT NULL AS is_pinned,
-    (SELECT count(*) FROM mentions m WHERE m.tenant_id = i.tenant_id AND m.item_id = i.item_id) AS names, 0 AS sources
-FROM items i LEFT JOIN access a ON a.tenant_id = i.tenant_id AND a.item_id = i.item_id
+    (SELECT count(*) FROM mentions m WHERE m.tenant_id = %(tenant_id)s AND m.item_id = i.item_id) AS names, 0 AS sources
+FROM items i LEFT JOIN access a ON a.tenant_id = %(tenant_id)s AND a.item_id = i.item_id
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = %(item_id)s
 
 -- name: archive_faded
@@ -210,7 +210,7 @@ WITH archived AS (
     UPDATE items i SET archived_at = %(now)s
     WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.tier = 'recent' AND i.live
         AND i.pinned_at IS NULL AND NOT EXISTS (
-            SELECT FROM access a WHERE a.tenant_id = i.tenant_id AND a.item_id = i.item_id AND a.last_at > %(recalled_since)s)
+            SELECT 1 FROM access a WHERE a.tenant_id = %(tenant_id)s AND a.item_id = i.item_id AND a.last_at > %(recalled_since)s)
     RETURNING i.item_id
 ), marked AS (
     UPDATE vectors v SET archived = true FROM archived a WHERE v.tenant_id = %(tenant_id)s AND v.item_id = a.item_id
@@ -266,7 +266,7 @@ WHERE tenant_id = %(tenant_id)s AND erasure_id = %(erasure_id)s
 
 -- name: count_held
 -- How many items of a user actions hold.
-SELECT count(DISTINCT h.item_id) FROM holds h JOIN items i ON i.tenant_id = h.tenant_id AND i.item_id = h.item_id
+SELECT count(DISTINCT h.item_id) FROM holds h JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = h.item_id
 WHERE h.tenant_id = %(tenant_id)s AND i.user_id = %(user_id)s
 
 -- name: has_older_writers
@@ -290,7 +290,7 @@ UNION
 
 -- name: count_held_of_agent
 -- How many memories of an agent actions hold.
-SELECT count(DISTINCT h.item_id) FROM holds h JOIN items i ON i.tenant_id = h.tenant_id AND i.item_id = h.item_id
+SELECT count(DISTINCT h.item_id) FROM holds h JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = h.item_id
 WHERE h.tenant_id = %(tenant_id)s AND i.agent_id = %(agent_id)s AND (i.scope = 'agent' OR i.user_id IS NULL)
 
 -- name: list_items_of_agent
@@ -303,7 +303,7 @@ WHERE tenant_id = %(tenant_id)s AND agent_id = %(agent_id)s AND (scope = 'agent'
 -- Sessions of an agent without a user, with the runs in them; some at a time.
 SELECT s.session_id, s.session_ref, ARRAY(
     SELECT r.run_id FROM runs r
-    WHERE r.tenant_id = s.tenant_id AND r.session_id = s.session_id AND r.owned_by = s.owned_by) AS run_ids
+    WHERE r.tenant_id = %(tenant_id)s AND r.session_id = s.session_id AND r.owned_by = s.owned_by) AS run_ids
 FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s ORDER BY s.session_ref LIMIT %(limit)s
 
 -- name: delete_state_of_agent
@@ -327,7 +327,7 @@ WHERE tenant_id = %(tenant_id)s AND anonymized_at IS NOT NULL AND created_at <= 
 -- Sessions of a user with the runs in them, some at a time.
 SELECT s.session_id, s.session_ref, ARRAY(
     SELECT r.run_id FROM runs r
-    WHERE r.tenant_id = s.tenant_id AND r.session_id = s.session_id AND r.owned_by = s.owned_by) AS run_ids
+    WHERE r.tenant_id = %(tenant_id)s AND r.session_id = s.session_id AND r.owned_by = s.owned_by) AS run_ids
 FROM sessions s
 WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s AND s.opened_at <= %(before)s
 ORDER BY s.session_ref LIMIT %(limit)s
@@ -388,7 +388,7 @@ DELETE FROM users WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND 
 -- Forget jobs that ended and name the user.
 DELETE FROM procrastinate_jobs j
 WHERE j.args ->> 'tenant_id' = %(tenant_id)s::uuid::text AND j.status NOT IN ('todo', 'doing')
-    AND EXISTS (SELECT FROM jsonb_each_text(j.args) a WHERE a.value = %(user_id)s)
+    AND EXISTS (SELECT 1 FROM jsonb_each_text(j.args) a WHERE a.value = %(user_id)s)
 
 -- name: pseudonymise_audit
 -- Turn ids into hashes in the audit.
@@ -431,16 +431,16 @@ ON CONFLICT (tenant_id, hash) DO UPDATE SET
 
 -- name: find_returned_items
 -- Items that exist although they were forgotten.
-SELECT DISTINCT i.item_id FROM items i JOIN tenants n ON n.tenant_id = i.tenant_id
+SELECT DISTINCT i.item_id FROM items i JOIN tenants n ON n.tenant_id = %(tenant_id)s
 CROSS JOIN LATERAL unnest(item_hashes(n.salt, i)) AS h (hash)
 CROSS JOIN LATERAL (
-    SELECT FROM tombstones t
-    WHERE t.tenant_id = i.tenant_id AND t.hash = h.hash AND (t.is_final OR i.event_time <= t.forgotten_at)
+    SELECT 1 FROM tombstones t
+    WHERE t.tenant_id = %(tenant_id)s AND t.hash = h.hash AND (t.is_final OR i.event_time <= t.forgotten_at)
     LIMIT 1) t
 WHERE i.tenant_id = %(tenant_id)s AND i.anonymized_at IS NULL
 
 -- name: find_returned_users
 -- Users that exist although they were erased.
-SELECT u.user_id FROM users u JOIN tenants n ON n.tenant_id = u.tenant_id
-JOIN tombstones t ON t.tenant_id = u.tenant_id AND t.hash = erasure_hash(n.salt, 'user', u.user_id)
+SELECT u.user_id FROM users u JOIN tenants n ON n.tenant_id = %(tenant_id)s
+JOIN tombstones t ON t.tenant_id = %(tenant_id)s AND t.hash = erasure_hash(n.salt, 'user', u.user_id)
 WHERE u.tenant_id = %(tenant_id)s AND u.created_at <= t.forgotten_at

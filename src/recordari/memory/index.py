@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -36,9 +37,10 @@ from recordari.memory.rules import (
     is_long,
     searched_text,
 )
-from recordari.memory.storage import Row
+from recordari.memory.storage import Meaning, Row
+from recordari.memory.tenant_view import TenantViews
 from recordari.memory.vector_storage import IndexSpec, VectorIndex, VectorIndexes
-from recordari.models.base import Embedder, Matrix, fail_open
+from recordari.models.base import Embedder, InstantEmbedder, Matrix, Vector, fail_open, fail_open_now
 from recordari.models.static import TokenIds
 from recordari.tenants import storage as tenants_storage
 from recordari.tenants.tenants import require_admin
@@ -285,6 +287,77 @@ class Threads:
             return None
         message = self._last.get((tenant_id, row.thread))
         return message if message is not None and message.scope is row.item.scope else None
+
+
+async def with_meanings(resources: Resources, identity: Identity, rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The rows with vectors and entities, where the tenant's model makes them in less time than a job needs to begin.
+
+    Rows of a thread come in its order. Only the database knows whether the message before is still the last one; a vector
+    for which it is not is not written.
+    """
+    view = await resources.get(TenantViews).get(resources.database, identity)
+    embedder = resources.embedders.instant(view.model_id)
+    if embedder is None or all(row.meaning is not None for row in rows):
+        return tuple(rows)
+    threads, texts = resources.get(Threads), {}
+    for row in rows:
+        before = threads.before(identity.tenant_id, row)
+        threads.note(identity.tenant_id, row)
+        if row.meaning is None and not is_long(row.item.kind, row.item.content, row.item.payload_key):
+            texts[row.item_id] = row, before
+    meant = list(texts.values())
+    if len(meant) <= INLINE_TEXTS:
+        meanings = _meanings(embedder.model_id, meant, [_embedded_now(embedder, *one) for one in meant])
+    else:
+        vectors = await _embedded_together(embedder, meant)
+        meanings = await asyncio.to_thread(_meanings, embedder.model_id, meant, vectors)
+    return tuple(replace(row, meaning=meanings.get(row.item_id, row.meaning)) for row in rows)
+
+
+TOGETHER_SECONDS = 30.0
+"""For the vectors of a batch; without them the worker makes them."""
+
+
+def _embedded_now(embedder: InstantEmbedder, row: Row, before: LastMessage | None) -> Vector | None:
+    return fail_open_now("embed_now", partial(embedder.embed_now, _embedded_text(row, before)), fallback=None)
+
+
+async def _embedded_together(
+    embedder: InstantEmbedder, rows: Sequence[tuple[Row, LastMessage | None]]
+) -> Sequence[Vector | None]:
+    texts, nothing = [_embedded_text(*one) for one in rows], [None] * len(rows)
+    vectors, ran = await fail_open(
+        "embed_now", lambda: embedder.embed_passages(texts), fallback=None, seconds=TOGETHER_SECONDS
+    )
+    return list(vectors) if ran and vectors is not None else nothing
+
+
+def _meanings(
+    model_id: str, rows: Sequence[tuple[Row, LastMessage | None]], vectors: Sequence[Vector | None]
+) -> dict[UUID, Meaning]:
+    return {
+        row.item_id: Meaning(
+            model_id=model_id,
+            embedding=vector,
+            entities=entities_in(row.item.content, speaker=row.item.speaker),
+            previous_id=before.item_id if before else None,
+            previous_hash=before.content_hash if before else None,
+            following=KINDS[row.item.kind].next_topic,
+        )
+        for (row, before), vector in zip(rows, vectors, strict=True)
+        if vector is not None
+    }
+
+
+def _embedded_text(row: Row, before: LastMessage | None) -> str:
+    return embedded_text(
+        row.item.content,
+        speaker=row.item.speaker,
+        event_time=row.item.event_time,
+        previous_speaker=before.speaker if before else None,
+        previous_head=before.head if before else None,
+        metadata=row.item.metadata,
+    )
 
 
 log = get_log(__name__)

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from typing import Annotated, Any, Protocol, runtime_checkable
 from uuid import UUID
 
@@ -17,7 +25,6 @@ from recordari.core.described import DESCRIBED, LEFT_OUT_IF_EMPTY
 from recordari.core.identity import Identity, Role, Scope, checked_choice, optional_choice, owned_by, session_thread
 from recordari.core.ids import new_id
 from recordari.core.items import (
-    EXTRACT_TOPIC,
     KINDS,
     Kind,
     NewItem,
@@ -27,18 +34,16 @@ from recordari.core.items import (
     payload_key,
     prepared,
 )
-from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.errors import Conflict, InvalidInput, RecordariError
 from recordari.kit.resources import Resources
 from recordari.memory import storage
-from recordari.memory.index import EMBED_TOPIC, Threads, derive
+from recordari.memory.index import EMBED_TOPIC, derive, with_meanings
 from recordari.memory.objects import Objects
-from recordari.memory.rules import SETTING, Extraction, embedded_text, entities_in, is_long, searched_text
-from recordari.memory.storage import Key, Meaning, Row
+from recordari.memory.rules import searched_text
+from recordari.memory.storage import Key, Row
 from recordari.memory.tenant_view import TenantViews
 from recordari.memory.versions import free_reference, link_predecessor
-from recordari.models.base import fail_open_now
 from recordari.privacy.sanitise import sanitise_items
 from recordari.tenants.usage import Usages
 
@@ -81,6 +86,22 @@ class Ready:
 
     rows: tuple[Row, ...]
     objects: dict[UUID, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a transaction wrote: the ids of items whose text is new, and the topics that have work after its commit."""
+
+    item_ids: list[UUID] = field(default_factory=list)
+    topics: frozenset[str] = frozenset()
+
+    def __or__(self, other: Written) -> Written:
+        return Written(item_ids=self.item_ids + other.item_ids, topics=self.topics | other.topics)
+
+    def wake(self, resources: Resources) -> None:
+        """Wake the workers; call it after the commit."""
+        for topic in self.topics:
+            resources.wake(topic)
 
 
 async def remember(
@@ -170,12 +191,13 @@ async def remember_many(resources: Resources, identity: Identity, items: Sequenc
             raise InvalidInput(f"an item of kind {item.kind} is written by {rule.verb}", field="kind")
     with resources.telemetry.measured("remember"):
         ready = await make_ready(resources, identity, items)
+        ready = replace(ready, rows=await with_meanings(resources, identity, ready.rows))
         if len(ready.rows) == 1 and ready.rows[0].item.payload is None and not resources.database.is_joined:
             (row,) = ready.rows
             if await _write_alone(resources, identity, row):
                 return [answer_for(row, row.item_id, was_new=True)]
         async with resources.database.transaction(identity) as tx:
-            remembered, changed = await save_ready(tx, ready)
+            remembered, changes = await save_ready(tx, ready)
             # With a reference of the caller it may be a retry, and changes nothing.
             again = [
                 index
@@ -183,24 +205,17 @@ async def remember_many(resources: Resources, identity: Identity, items: Sequenc
                 if not saved.was_new and new.source_ref is None and new.kind == Kind.FACT
             ]
             if again:
-                changed += await _restate(tx, ready, remembered, again)
-        if changed:
-            resources.wake(EMBED_TOPIC)
+                changes |= await _restate(tx, ready, remembered, again)
+        changes.wake(resources)
         return remembered
 
 
 async def _write_alone(resources: Resources, identity: Identity, row: Row) -> bool:
-    """Write a row in one round trip, with its vector where that is quick; False when the long way is needed."""
-    view = await resources.get(TenantViews).get(resources.database, identity)
-    meaning = partial(meaning_of, resources, identity, row, model_id=view.model_id)
+    """Write a row in one statement; False when the long way is needed."""
     try:
-        is_written, topic = await storage.insert_alone(
-            resources.database, identity, row, topic=EMBED_TOPIC, meaning=meaning
-        )
+        is_written, topic = await storage.insert_alone(resources.database, identity, row, topic=EMBED_TOPIC)
     except InvalidInput:
         return False  # the leak guard refuses it, but the same item may exist already
-    if is_written:
-        resources.get(Threads).note(identity.tenant_id, row)
     if topic is not None:
         resources.wake(topic)
     return is_written
@@ -213,7 +228,9 @@ async def make_ready(
     *,
     bodies: Mapping[int, tuple[bytes, str]] | None = None,
 ) -> Ready:
-    """Do everything that needs no transaction: sanitise, apply the rules, derive index columns, store large bodies.
+    """Do everything that needs no transaction: sanitise, apply the rules, derive what is searched, store large bodies.
+
+    An item of a thread has no meaning yet, which depends on the message before it: see `with_meanings`.
 
     `bodies` has the body and the media type of items that only describe them, by the index of the item.
     """
@@ -230,7 +247,9 @@ async def make_ready(
     size = sum(len(item.content) for item in items) + sum(len(body) for body, _ in (bodies or {}).values())
     await resources.get(Usages).admit(identity, items=len(items), size=size, now=now)
     rows = await _rows(resources, identity, items, masked)
-    return Ready(rows=tuple(rows), objects=await _store_large_bodies(resources, identity, rows))
+    alone = iter(await with_meanings(resources, identity, [row for row in rows if row.thread is None]))
+    meant = tuple(row if row.thread is not None else next(alone) for row in rows)
+    return Ready(rows=meant, objects=await _store_large_bodies(resources, identity, rows))
 
 
 def _categorised(resources: Resources, new: NewItem) -> NewItem:
@@ -252,45 +271,40 @@ def with_source_ref(row: Row, source_ref: str) -> Row:
     return replace(row, item=replace(row.item, source_ref=source_ref, payload_key=key))
 
 
-async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], list[UUID]]:
-    """Write items inside the caller's transaction. Return the answer for each, and the ids whose text is new.
-
-    Where there are such ids, the caller calls `resources.wake(EMBED_TOPIC)` after its commit.
-    """
+async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], Written]:
+    """Write items inside the caller's transaction. Return the answer for each, and what is to be woken after the commit."""
     rows, objects = ready.rows, ready.objects
     if not rows:
-        return [], []
-    inserted = await storage.insert_items(tx, rows, topic=EMBED_TOPIC)
+        return [], Written()
+    changed = await storage.insert_items(tx, rows, topic=EMBED_TOPIC)
+    inserted = set(changed)
     known = await storage.find_keys(tx, [row.item for row in rows]) if len(inserted) < len(rows) else {}
     remembered: list[Remembered] = []
-    changed, replaced = set(inserted), []
     for index, row in enumerate(rows):
         item_id, was_new = row.item_id, row.item_id in inserted
         if not was_new:
             with _naming_item(index):
                 key = known.get((row.item.owned_by, str(row.item.kind), row.item.source_ref))
-                item_id, is_changed = await _save_existing(tx, row, key, objects.get(row.item_id))
+                item_id, replaced = await _save_existing(tx, row, key, objects.get(row.item_id))
             # Its own id: a connection wrote it and was lost before it could answer.
             was_new = key is not None and item_id == row.item_id
-            if is_changed:
-                changed.add(item_id)
-                replaced.append(item_id)
+            changed |= replaced
         if row.item.payload_key is not None and item_id in changed:
             await _save_body(tx, item_id, row, objects.get(row.item_id))
         remembered.append(answer_for(row, item_id, was_new=was_new))
-    await outbox.add(tx, EMBED_TOPIC, replaced)
-    return remembered, sorted(changed)
+    topics = frozenset(topic for topic in changed.values() if topic is not None)
+    return remembered, Written(item_ids=sorted(changed), topics=topics)
 
 
-async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], again: Sequence[int]) -> list[UUID]:
-    """Make facts current again that ended since they were stated. Return the ids of the new versions."""
+async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], again: Sequence[int]) -> Written:
+    """Make facts current again that ended since they were stated. Return the new versions."""
     items = [ready.rows[index].item for index in again]
     stated = [(item.source_ref, item.event_time) for item in items]
     known = await storage.fact_states(tx, [(item.owned_by, item.source_ref) for item in items])
     ended = await free_reference(tx, stated, known)
     new_indexes = [index for index in again if ready.rows[index].item.source_ref in ended]
     rows = tuple(ready.rows[index] for index in new_indexes)
-    saved, changed = await save_ready(tx, Ready(rows=rows, objects=ready.objects))
+    saved, changes = await save_ready(tx, Ready(rows=rows, objects=ready.objects))
     for index in again:
         # Another writer may have stated it again before its state was read.
         if (state := known.get(remembered[index].source_ref)) is not None:
@@ -303,7 +317,7 @@ async def _restate(tx: Transaction, ready: Ready, remembered: list[Remembered], 
         if ready.rows[index].item.tier is Tier.PERSISTENT:
             await storage.affirm_fact(tx, remembered[index].id, ready.rows[index].item)
     await storage.unarchive_items(tx, [remembered[index].id for index in again])
-    return changed
+    return changes
 
 
 def import_items(
@@ -406,24 +420,25 @@ def answer_for(row: Row, item_id: UUID, *, was_new: bool) -> Remembered:
     )
 
 
-async def _save_existing(tx: Transaction, row: Row, key: Key | None, object_key: str | None) -> tuple[UUID, bool]:
-    """Save an item whose key exists. Return the id of its row, and whether its text was changed."""
+async def _save_existing(
+    tx: Transaction, row: Row, key: Key | None, object_key: str | None
+) -> tuple[UUID, dict[UUID, str | None]]:
+    """Save an item whose key exists. Return the id of its row and, if its text was changed, the topic of its next work."""
     if key is None:
         # It was forgotten: its redacted row is left, or none when its user was erased.
         await storage.discard_object(tx, object_key)
-        return await storage.find_buried(tx, row.item) or row.item_id, False
+        return await storage.find_buried(tx, row.item) or row.item_id, {}
     if not key.belongs_to(row.item):
         owner = owned_by(row.item.user_id, row.item.agent_id)
         line = await storage.line_of(tx, owner, row.item.session_id)
         if not key.belongs_to(row.item, line=line):
             raise Conflict(TAKEN, field="source_ref")
     if key.content_hash == row.item.content_hash:
-        return key.item_id, False
+        return key.item_id, {}
     if not KINDS[row.item.kind].replaces:
         message = f"source_ref {row.item.source_ref!r} belongs to another text; use another one, or leave it out"
         raise Conflict(message, field="source_ref")
-    await storage.replace_item(tx, key.item_id, row)
-    return key.item_id, True
+    return key.item_id, {key.item_id: await storage.replace_item(tx, key.item_id, row, topic=EMBED_TOPIC)}
 
 
 async def _save_body(tx: Transaction, item_id: UUID, row: Row, object_key: str | None) -> None:
@@ -438,33 +453,4 @@ async def _save_body(tx: Transaction, item_id: UUID, row: Row, object_key: str |
         media_type=row.item.payload_type or TEXT_TYPE,
         body=None if object_key else body,
         object_key=object_key,
-    )
-
-
-def meaning_of(resources: Resources, identity: Identity, row: Row, *, model_id: str | None) -> Meaning | None:
-    """The vector and the entities of an item; None where a job should compute them."""
-    embedder, item = resources.embedders.instant(model_id), row.item
-    if embedder is None or is_long(item.kind, item.content, item.payload_key):
-        return None
-    before = resources.get(Threads).before(identity.tenant_id, row)
-    text = embedded_text(
-        item.content,
-        speaker=item.speaker,
-        event_time=item.event_time,
-        previous_speaker=before.speaker if before else None,
-        previous_head=before.head if before else None,
-        metadata=item.metadata,
-    )
-    vector = fail_open_now("embed_now", lambda: embedder.embed_now(text), fallback=None)
-    if vector is None:
-        return None
-    following = KINDS[item.kind].next_topic
-    return Meaning(
-        model_id=embedder.model_id,
-        embedding=vector,
-        entities=entities_in(item.content, speaker=item.speaker),
-        previous_id=before.item_id if before else None,
-        previous_hash=before.content_hash if before else None,
-        following=following,
-        unless={SETTING: Extraction.OFF} if following == EXTRACT_TOPIC else None,
     )

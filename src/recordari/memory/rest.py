@@ -130,6 +130,7 @@ class FactRequest(Strict):
     predicate: Label | None = Field(default=None, description="What is said of it, such as `lives in`.")
     object: Label | None = Field(default=None, description="The value, such as `Lisbon`.")
     category: Label | None = Field(default=None, description="By its wording, if left out.")
+    event_time: Moment | None = Field(default=None, description="Since when it is so; now, if left out.")
     metadata: Metadata = Field(default_factory=dict)
 
 

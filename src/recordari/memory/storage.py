@@ -15,14 +15,27 @@ from psycopg.types.json import Jsonb
 
 from recordari.core.identity import Identity, Owner, Role, Scope, SessionId
 from recordari.core.ids import new_id
-from recordari.core.items import WRITTEN_COLUMNS, Item, Kind, Prepared
+from recordari.core.items import EXTRACT_TOPIC, WRITTEN_COLUMNS, Item, Kind, Prepared
 from recordari.core.text import tsquery_literal
 from recordari.db.database import BatchedQuery, Database, Record, Transaction, reader
-from recordari.db.pipeline import Part
 from recordari.db.queries import Queries
-from recordari.memory.rules import Entity, Indexed, Retirement
+from recordari.memory.rules import SETTING, Entity, Extraction, Indexed, Retirement
 
 queries = Queries(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """The vector and the entities of an item, with the message on which they depend."""
+
+    model_id: str
+    embedding: np.ndarray
+    entities: Sequence[Entity]
+    previous_id: UUID | None = None
+    """The message whose head was embedded with it."""
+    previous_hash: bytes | None = None
+    following: str | None = None
+    """The topic of the next work on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +46,8 @@ class Row:
     thread: str | None
     source_id: UUID | None = None
     masked: Mapping[str, int] = field(default_factory=dict)
+    meaning: Meaning | None = None
+    """None: the worker makes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,71 +91,67 @@ class Payload:
     object_key: str | None
 
 
-async def insert_items(tx: Transaction, rows: Sequence[Row], *, topic: str) -> set[UUID]:
-    """Write the rows whose keys are new, with outbox entries of the topic. Return their ids."""
+async def insert_items(tx: Transaction, rows: Sequence[Row], *, topic: str) -> dict[UUID, str | None]:
+    """Write the rows whose keys are new. Return their ids, each with the topic of its next work.
+
+    A row without a meaning, or with one that does not hold, gets an outbox entry of the topic.
+    """
     if threads := [row.thread for row in rows if row.thread is not None]:
         await tx.run(queries.take_threads, threads=threads)
-    inserted = await tx.query_prepared(queries.insert_items, topic=topic, **_columns(rows))
-    return {item_id for (item_id,) in inserted}
+    inserted: dict[UUID, str | None] = {}
+    for part in _vectors_that_fit(rows):
+        inserted |= await tx.query_prepared(INSERT_ITEMS, **insert_values(part, topic=topic))
+    return inserted
 
 
-def _columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
+INSERT_ITEMS = queries.insert_items.filled(new_items=queries.new_items.sql)
+MOST_DIMENSIONS = 16_000
+"""Of the one vector in which a statement gets the vectors of its rows."""
+
+
+def _vectors_that_fit(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    longest = max((len(row.meaning.embedding) for row in rows if row.meaning is not None), default=1)
+    step = MOST_DIMENSIONS // longest
+    for start in range(0, len(rows), step):
+        yield rows[start : start + step]
+
+
+def insert_values(rows: Sequence[Row], *, topic: str) -> dict[str, Any]:
+    """The parameters of `new_items`."""
     values = [written_values(row) for row in rows]
-    return {name: [row[name] for row in values] for name in WRITTEN_COLUMNS}
+    meanings = [row.meaning for row in rows]
+    meant = [meaning for meaning in meanings if meaning is not None]
+    slots = iter(range(len(meant)))
+    named = [(row.item_id, each) for row in rows if row.meaning is not None for each in row.meaning.entities]
+    named.sort(key=lambda pair: pair[1].key)  # one order for all writers: no deadlock
+    return {
+        **{name: [row[name] for row in values] for name in WRITTEN_COLUMNS},
+        "slots": [next(slots) if meaning is not None else None for meaning in meanings],
+        "previous_ids": [meaning.previous_id if meaning is not None else None for meaning in meanings],
+        "previous_hashes": [meaning.previous_hash if meaning is not None else None for meaning in meanings],
+        "followings": [meaning.following if meaning is not None else None for meaning in meanings],
+        "model_id": meant[0].model_id if meant else None,
+        "dimensions": len(meant[0].embedding) if meant else None,
+        "embeddings": np.concatenate([meaning.embedding for meaning in meant]) if meant else None,
+        "entity_items": [item_id for item_id, _ in named],
+        **entity_columns([entity for _, entity in named]),
+        "topic": topic,
+        "optional": EXTRACT_TOPIC,
+        "unless": _EXTRACTION_OFF,
+    }
 
 
-def parts_of(rows: Sequence[Row], *, topic: str, meaning: Callable[[Row], Meaning | None]) -> Iterator[Part]:
-    """Statements that write rows with their meanings, for a pipeline that holds the lock of their thread.
-
-    Each but the first answers with the topic of the next work on a row, and whether the row is embedded.
-    """
-    yield queries.insert_items, {"topic": None, **_columns(rows)}
-    for row in rows:
-        yield queries.insert_meaning, {"item_id": row.item_id, "topic": topic, **_derived(meaning(row))}
+_EXTRACTION_OFF = Jsonb({SETTING: Extraction.OFF})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Meaning:
-    """The vector and the entities of an item, with the conditions under which they hold."""
-
-    model_id: str
-    embedding: np.ndarray
-    entities: Sequence[Entity]
-    previous_id: UUID | None
-    """The message whose head was embedded with it."""
-    previous_hash: bytes | None
-    following: str | None
-    """The topic of the next work on it."""
-    unless: Mapping[str, str] | None
-    """Settings of the tenant under which that work is not done."""
-
-
-async def insert_alone(
-    database: Database, identity: Identity, row: Row, *, topic: str, meaning: Callable[[], Meaning | None]
-) -> tuple[bool, str | None]:
+async def insert_alone(database: Database, identity: Identity, row: Row, *, topic: str) -> tuple[bool, str | None]:
     """Write one row in a transaction of its own. Return whether it was written, and the topic of the next work on it.
 
-    False: its key exists, and nothing is changed. The meaning is computed while the database writes the row. When it does
-    not hold, it is not written, and the row gets an outbox entry of the topic.
+    False: its key exists, and nothing is changed.
     """
-
-    def following() -> Iterator[Part]:
-        yield queries.insert_meaning, {"item_id": row.item_id, "topic": topic, **_derived(meaning())}
-
-    *_, written = await database.pipeline(
-        identity, queries.insert_alone, written_values(row), following, thread=row.thread
-    )
-    if not written:
-        return False, None
-    ((next_topic, is_embedded),) = written
-    return True, next_topic if is_embedded else topic
-
-
-def _derived(meaning: Meaning | None) -> dict[str, Any]:
-    values = {column.name: getattr(meaning, column.name, None) for column in fields(Meaning)}
-    entities = sorted(values.pop("entities") or (), key=lambda entity: entity.key)  # as every writer: no deadlock
-    unless = Jsonb(values["unless"]) if values["unless"] is not None else None
-    return {**values, **entity_columns(entities), "unless": unless}
+    values = insert_values([row], topic=topic)
+    (written,) = await database.pipeline(identity, INSERT_ITEMS, values, tuple, thread=row.thread)
+    return bool(written), written[0][1] if written else None
 
 
 def entity_columns(entities: Sequence[Entity]) -> dict[str, list[Any]]:
@@ -181,8 +192,20 @@ async def find_keys(tx: Transaction, items: Sequence[Prepared]) -> dict[tuple[st
     return {(key.owned_by, key.kind, key.source_ref): key for key in keys}
 
 
-async def replace_item(tx: Transaction, item_id: UUID, row: Row) -> None:
-    await tx.run(queries.replace_item, **written_values(row) | {"item_id": item_id})
+async def replace_item(tx: Transaction, item_id: UUID, row: Row, *, topic: str) -> str | None:
+    """Give a row another text. Return the topic of the next work on it: the given one, unless the row has its meaning."""
+    meaning = row.meaning
+    entities = sorted(meaning.entities, key=lambda entity: entity.key) if meaning is not None else ()
+    replaced = await tx.query_prepared(
+        queries.replace_item,
+        **written_values(row) | {"item_id": item_id},
+        model_id=meaning.model_id if meaning is not None else None,
+        embedding=meaning.embedding if meaning is not None else None,
+        following=meaning.following if meaning is not None else None,
+        topic=topic,
+        **entity_columns(entities),
+    )
+    return replaced[0][0] if replaced else None
 
 
 async def find_item(tx: Transaction, item_id: UUID) -> Item | None:
@@ -302,6 +325,10 @@ class CollectionCounts:
 
 def ask_collection() -> BatchedQuery[CollectionCounts]:
     return BatchedQuery(queries.collection, lambda rows: CollectionCounts(**rows[0]))
+
+
+def ask_written_count() -> BatchedQuery[int]:
+    return BatchedQuery(queries.written_count, lambda rows: int(rows[0]["items"]))
 
 
 async def document_frequencies(database: Database, identity: Identity, terms: Sequence[str]) -> dict[str, int]:

@@ -1,26 +1,32 @@
 -- name: take_threads
 -- Lock these threads until the commit, in one order for all writers.
-SELECT pg_advisory_xact_lock(lock.key) FROM (
-    SELECT DISTINCT thread_lock(%(tenant_id)s, thread) AS key FROM unnest(%(threads)s::text[]) AS thread ORDER BY 1 OFFSET 0) lock
+SELECT pg_advisory_xact_lock(taken.key) FROM (
+    SELECT DISTINCT thread_lock(%(tenant_id)s, thread) AS key FROM unnest(%(threads)s::text[]) AS thread ORDER BY 1 OFFSET 0) taken
 
--- name: insert_items
--- New items in order, each at the next position of its thread, with outbox entries of a topic; existing keys are left alone.
+-- name: new_items
+-- Fragment: writes new items in order, each at the next position of its thread; existing keys are left alone. A
+-- vector holds if it was made by the tenant's only model with the head of the message before: then it is written with the names and
+-- an outbox entry of the next work. Else the item gets an outbox entry of the topic.
 -- Look-ups by key are in LATERAL … OFFSET 0: a generic plan would otherwise read all rows of a small tenant. MATERIALIZED: a
 -- condition that contains the function of the owner could leak a row, so under row-level security no index would find it.
 WITH given AS MATERIALIZED (
     SELECT *, item_owner(kind, scope, user_id, agent_id) AS owned_by
-    FROM unnest({written_arrays}) WITH ORDINALITY AS g ({written_columns}, ordinal)
-), fresh AS (
+    FROM unnest({written_arrays}, %(slots)s::integer[], %(previous_ids)s::uuid[], %(previous_hashes)b::bytea[],
+        %(followings)s::text[])
+        WITH ORDINALITY AS g ({written_columns}, slot, previous_id, previous_hash, following, ordinal)
+), fresh AS MATERIALIZED (
     SELECT DISTINCT ON (owned_by, kind, source_ref) g.* FROM given g LEFT JOIN LATERAL (
         SELECT true AS is_known FROM items i
         WHERE i.tenant_id = %(tenant_id)s AND i.owned_by = g.owned_by AND i.kind = g.kind AND i.source_ref = g.source_ref
         OFFSET 0) k ON true
     WHERE k.is_known IS NULL
     ORDER BY owned_by, kind, source_ref, ordinal
-), last AS (
-    SELECT thread, (
-        SELECT max(position) FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.thread = t.thread) AS position
-    FROM (SELECT DISTINCT thread FROM fresh WHERE thread IS NOT NULL) t
+), last AS MATERIALIZED (
+    SELECT t.thread, l.* FROM (SELECT DISTINCT thread FROM fresh WHERE thread IS NOT NULL) t CROSS JOIN LATERAL (
+        SELECT i.position, i.item_id, i.scope, i.content_hash,
+            i.kind = 'chat_message' AND i.anonymized_at IS NULL AND i.deleted_at IS NULL AS is_message
+        FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.thread = t.thread AND i.position IS NOT NULL
+        ORDER BY i.position DESC LIMIT 1) l
 ), noted AS (
     INSERT INTO users (tenant_id, user_id)
     SELECT %(tenant_id)s::uuid, f.user_id FROM fresh f LEFT JOIN LATERAL (
@@ -30,86 +36,71 @@ WITH given AS MATERIALIZED (
     GROUP BY f.user_id HAVING NOT is_erased_user(f.user_id, max(f.event_time))
     ON CONFLICT (tenant_id, user_id) DO NOTHING
 ), made AS (
-INSERT INTO items (tenant_id, position, {written_columns})
-SELECT
-    %(tenant_id)s::uuid,
-    CASE WHEN f.thread IS NOT NULL THEN
-        COALESCE(last.position, 0) + row_number() OVER (PARTITION BY f.thread ORDER BY ordinal) END,
-    {f.written_columns}
-FROM fresh f LEFT JOIN last ON last.thread = f.thread
-ORDER BY ordinal
-ON CONFLICT (tenant_id, owned_by, kind, source_ref) DO NOTHING
-RETURNING item_id
-), queued AS (
-    INSERT INTO outbox (topic, tenant_id, ref)
-    SELECT %(topic)s::text, %(tenant_id)s::uuid, item_id FROM made WHERE %(topic)s::text IS NOT NULL
-)
-SELECT item_id FROM made
-
--- name: insert_alone
--- One new item at the next position of its thread; an existing key is left alone.
-WITH noted AS (
-    INSERT INTO users (tenant_id, user_id)
-    SELECT %(tenant_id)s::uuid, %(user_id)s::text
-    WHERE %(user_id)s::text IS NOT NULL AND acts_for(%(user_id)s::text)
-        AND NOT EXISTS (SELECT FROM users u WHERE u.tenant_id = %(tenant_id)s AND u.user_id = %(user_id)s::text)
-        AND NOT is_erased_user(%(user_id)s::text, %(event_time)s::timestamptz)
-    ON CONFLICT (tenant_id, user_id) DO NOTHING
-)
-INSERT INTO items (tenant_id, position, {written_columns})
-SELECT
-    %(tenant_id)s::uuid,
-    CASE WHEN %(thread)s::text IS NOT NULL THEN COALESCE((
-        SELECT max(i.position) FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.thread = %(thread)s::text), 0) + 1 END,
-    {written_values}
-ON CONFLICT (tenant_id, owned_by, kind, source_ref) DO NOTHING
-
--- name: insert_meaning
--- The vector and the entities of an item that this transaction made. The vector holds if it was made by the tenant's only
--- model with the head of the message before; otherwise the item gets an outbox entry.
-WITH made AS MATERIALIZED (
-    SELECT i.item_id, i.kind, i.scope, i.user_id, i.agent_id, i.session_id, i.event_time, i.thread, i.position
-    FROM items i
-    WHERE i.tenant_id = %(tenant_id)s AND i.item_id = %(item_id)s::uuid AND i.xmin = pg_current_xact_id()::xid
-), ready AS MATERIALIZED (
-    SELECT CASE WHEN (t.settings @> %(unless)s::jsonb) IS NOT TRUE THEN %(following)s::text END AS topic
-    FROM made CROSS JOIN tenants t LEFT JOIN LATERAL (
-        SELECT i.content_hash, CASE WHEN i.kind = 'chat_message' AND i.scope = made.scope
-            AND i.anonymized_at IS NULL AND i.deleted_at IS NULL THEN i.item_id END AS item_id
-        FROM items i
-        WHERE i.tenant_id = %(tenant_id)s AND i.thread = made.thread AND i.position < made.position
-        ORDER BY i.position DESC LIMIT 1) last ON true
+    INSERT INTO items (tenant_id, position, {written_columns})
+    SELECT
+        %(tenant_id)s::uuid,
+        CASE WHEN f.thread IS NOT NULL THEN
+            COALESCE(last.position, 0) + row_number() OVER (PARTITION BY f.thread ORDER BY ordinal) END,
+        {f.written_columns}
+    FROM fresh f LEFT JOIN last ON last.thread = f.thread
+    ORDER BY ordinal
+    ON CONFLICT (tenant_id, owned_by, kind, source_ref) DO NOTHING
+    RETURNING item_id, position
+), model AS MATERIALIZED (
+    SELECT t.settings @> %(unless)s::jsonb AS is_off FROM tenants t
     WHERE t.tenant_id = %(tenant_id)s AND t.embedding_model = %(model_id)s::text AND t.embedding_target IS NULL
-        AND (made.kind <> 'chat_message' OR (last.item_id IS NOT DISTINCT FROM %(previous_id)s::uuid
-            AND (last.item_id IS NULL OR last.content_hash = %(previous_hash)s::bytea)))
+), placed AS (
+    SELECT f.item_id, f.kind, f.scope, f.user_id, f.agent_id, f.session_id, f.event_time, f.thread, f.ordinal, f.slot,
+        f.previous_id, f.previous_hash, f.following, lag(f.item_id) OVER thread AS before_id,
+        lag(f.content_hash) OVER thread AS before_hash, lag(f.scope) OVER thread AS before_scope,
+        lag(f.kind = 'chat_message') OVER thread AS is_after_message
+    FROM made JOIN fresh f ON f.item_id = made.item_id WINDOW thread AS (PARTITION BY f.thread ORDER BY made.position)
+), followed AS (
+    SELECT p.*, CASE WHEN p.thread IS NULL THEN NULL
+            WHEN p.before_id IS NULL THEN CASE WHEN last.is_message AND last.scope = p.scope THEN last.item_id END
+            WHEN p.is_after_message AND p.before_scope = p.scope THEN p.before_id END AS true_id,
+        CASE WHEN p.before_id IS NULL THEN last.content_hash ELSE p.before_hash END AS true_hash
+    FROM placed p LEFT JOIN last ON last.thread = p.thread
+), meant AS MATERIALIZED (
+    SELECT w.*, CASE WHEN NOT w.holds THEN %(topic)s::text
+        WHEN w.following IS DISTINCT FROM %(optional)s::text OR (SELECT is_off FROM model) IS NOT TRUE THEN w.following END AS next_topic
+    FROM (
+        SELECT f.*, f.slot IS NOT NULL AND EXISTS (SELECT 1 FROM model) AND (f.kind <> 'chat_message' OR (
+            f.true_id IS NOT DISTINCT FROM f.previous_id AND (f.true_id IS NULL OR f.true_hash = f.previous_hash))) AS holds
+        FROM followed f) w
 ), queued AS (
     INSERT INTO outbox (topic, tenant_id, ref)
-    SELECT CASE WHEN EXISTS (SELECT FROM ready) THEN (SELECT ready.topic FROM ready) ELSE %(topic)s::text END,
-        %(tenant_id)s::uuid, made.item_id
-    FROM made WHERE NOT EXISTS (SELECT FROM ready) OR (SELECT ready.topic FROM ready) IS NOT NULL
+    SELECT next_topic, %(tenant_id)s::uuid, item_id FROM meant WHERE next_topic IS NOT NULL ORDER BY ordinal
 ), embedded AS (
     INSERT INTO vectors (
         tenant_id, item_id, model_id, live, kind, scope, user_id, agent_id, session_id, event_time, embedding)
-    SELECT %(tenant_id)s::uuid, made.item_id, %(model_id)s::text, true, made.kind, made.scope, made.user_id, made.agent_id,
-        made.session_id, made.event_time, %(embedding)s::halfvec
-    FROM made, ready
+    SELECT %(tenant_id)s::uuid, item_id, %(model_id)s::text, true, kind, scope, user_id, agent_id, session_id, event_time,
+        public.subvector(%(embeddings)s::halfvec, slot * %(dimensions)s::integer + 1, %(dimensions)s::integer)
+    FROM meant WHERE holds
+), named AS MATERIALIZED (
+    SELECT g.*, CASE WHEN m.scope IN ('user', 'session') THEN m.user_id END AS user_id
+    FROM unnest(%(entity_items)s::uuid[], %(entity_ids)s::uuid[], %(entity_kinds)s::text[], %(entity_names)s::text[],
+        %(entity_keys)s::text[]) AS g (item_id, entity_id, kind, name, key)
+    JOIN meant m ON m.item_id = g.item_id AND m.holds
 ), known AS MATERIALIZED (
     SELECT e.entity_id, e.key FROM entities e WHERE e.tenant_id = %(tenant_id)s AND e.key = ANY(%(entity_keys)s::text[])
 ), met AS (
     -- An entity that another writer adds at this moment comes from the conflict.
     INSERT INTO entities (tenant_id, entity_id, kind, name, key)
-    SELECT %(tenant_id)s::uuid, g.entity_id, g.kind, g.name, g.key
-    FROM made, ready, unnest(%(entity_ids)s::uuid[], %(entity_kinds)s::text[], %(entity_names)s::text[],
-        %(entity_keys)s::text[]) AS g (entity_id, kind, name, key)
-    WHERE g.key NOT IN (SELECT known.key FROM known) ORDER BY g.key
+    SELECT DISTINCT ON (key) %(tenant_id)s::uuid, entity_id, kind, name, key FROM named
+    WHERE key NOT IN (SELECT known.key FROM known) ORDER BY key
     ON CONFLICT (tenant_id, key) DO UPDATE SET name = entities.name
-    RETURNING entity_id
+    RETURNING entity_id, key
 ), mentioned AS (
     INSERT INTO mentions (tenant_id, entity_id, item_id, user_id)
-    SELECT %(tenant_id)s::uuid, e.entity_id, made.item_id, CASE WHEN made.scope IN ('user', 'session') THEN made.user_id END
-    FROM made, ready, (SELECT entity_id FROM known UNION ALL SELECT entity_id FROM met) e
+    SELECT %(tenant_id)s::uuid, e.entity_id, n.item_id, n.user_id
+    FROM named n JOIN (SELECT entity_id, key FROM known UNION ALL SELECT entity_id, key FROM met) e ON e.key = n.key
 )
-SELECT (SELECT ready.topic FROM ready), EXISTS (SELECT FROM ready) FROM made
+
+-- name: insert_items
+-- New items; the answer has each one written, in order, with the topic of its next work.
+{new_items}
+SELECT item_id, next_topic FROM meant ORDER BY ordinal
 
 -- name: find_keys
 -- The row of each key, who sees it, and the hash of its text.
@@ -118,22 +109,63 @@ FROM unnest(%(owners)s::text[], %(kinds)s::text[], %(source_refs)s::text[]) AS k
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.owned_by = k.owned_by AND i.kind = k.kind AND i.source_ref = k.source_ref
 
 -- name: replace_item
--- Give a row another text; rows derived from the old one are deleted.
-WITH gone AS (
+-- Give a row another text. With a vector by the tenant's only model it keeps the mentions of names that the text still has, and the
+-- answer is the topic of the next work; without, what was derived from the old text is deleted and made again.
+WITH model AS MATERIALIZED (
+    SELECT 1 FROM tenants t
+    WHERE t.tenant_id = %(tenant_id)s AND t.embedding_model = %(model_id)s::text AND t.embedding_target IS NULL
+), changed AS (
+    UPDATE items SET
+        content = %(content)s, content_hash = %(content_hash)s, event_time = %(event_time)s, payload_key = %(payload_key)s,
+        metadata = %(metadata)s, masked = %(masked)s, tsv = %(tsv)s::tsvector, terms = %(terms)s, tokens = %(tokens)s,
+        traits = %(traits)s
+    WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND anonymized_at IS NULL
+    RETURNING item_id, kind, scope, user_id, agent_id, session_id, event_time,
+        invalid_at IS NULL AND superseded_by IS NULL AS live, archived_at IS NOT NULL AS archived
+), gone AS (
     DELETE FROM vectors WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
+        AND (NOT EXISTS (SELECT 1 FROM model) OR model_id <> %(model_id)s::text)
+), embedded AS (
+    INSERT INTO vectors (
+        tenant_id, item_id, model_id, live, archived, kind, scope, user_id, agent_id, session_id, event_time, embedding)
+    SELECT %(tenant_id)s::uuid, c.item_id, %(model_id)s::text, c.live, c.archived, c.kind, c.scope, c.user_id, c.agent_id,
+        c.session_id, c.event_time, %(embedding)s::halfvec
+    FROM changed c, model
+    ON CONFLICT (tenant_id, model_id, item_id) DO UPDATE SET
+        embedding = excluded.embedding, event_time = excluded.event_time, live = excluded.live, archived = excluded.archived
+), known AS MATERIALIZED (
+    SELECT e.entity_id, e.key FROM entities e, model WHERE e.tenant_id = %(tenant_id)s AND e.key = ANY(%(entity_keys)s::text[])
+), met AS (
+    INSERT INTO entities (tenant_id, entity_id, kind, name, key)
+    SELECT %(tenant_id)s::uuid, g.entity_id, g.kind, g.name, g.key
+    FROM changed, model, unnest(%(entity_ids)s::uuid[], %(entity_kinds)s::text[], %(entity_names)s::text[],
+        %(entity_keys)s::text[]) AS g (entity_id, kind, name, key)
+    WHERE g.key NOT IN (SELECT known.key FROM known) ORDER BY g.key
+    ON CONFLICT (tenant_id, key) DO UPDATE SET name = entities.name
+    RETURNING entity_id
 ), unmentioned AS (
     DELETE FROM mentions WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
+        AND entity_id NOT IN (SELECT known.entity_id FROM known)
+), mentioned AS (
+    INSERT INTO mentions (tenant_id, entity_id, item_id, user_id)
+    SELECT %(tenant_id)s::uuid, e.entity_id, c.item_id, CASE WHEN c.scope IN ('user', 'session') THEN c.user_id END
+    FROM changed c, (SELECT entity_id FROM known UNION ALL SELECT entity_id FROM met) e
+    WHERE NOT EXISTS (
+        SELECT 1 FROM mentions m WHERE m.tenant_id = %(tenant_id)s AND m.item_id = %(item_id)s AND m.entity_id = e.entity_id)
 ), uncut AS (
     DELETE FROM passages WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s
 ), shortened AS (
     DELETE FROM payloads
     WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND payload_key IS DISTINCT FROM %(payload_key)s::text
+), queued AS (
+    INSERT INTO outbox (topic, tenant_id, ref)
+    SELECT n.topic, %(tenant_id)s::uuid, n.item_id FROM (
+        SELECT c.item_id, CASE WHEN EXISTS (SELECT 1 FROM model) THEN %(following)s::text ELSE %(topic)s::text END AS topic
+        FROM changed c) n
+    WHERE n.topic IS NOT NULL
+    RETURNING topic
 )
-UPDATE items SET
-    content = %(content)s, content_hash = %(content_hash)s, event_time = %(event_time)s, payload_key = %(payload_key)s,
-    metadata = %(metadata)s, masked = %(masked)s, tsv = %(tsv)s::tsvector, terms = %(terms)s, tokens = %(tokens)s,
-    traits = %(traits)s
-WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND anonymized_at IS NULL
+SELECT topic FROM queued
 
 -- name: find_item
 -- One item that is not redacted.
@@ -158,7 +190,7 @@ WHERE payloads.item_id = excluded.item_id
 -- name: find_payload
 -- A body that the identity may see, with its item.
 SELECT p.payload_key, p.item_id, p.media_type, p.bytes AS size, p.body, p.object_key
-FROM payloads p JOIN items i ON i.tenant_id = p.tenant_id AND i.item_id = p.item_id
+FROM payloads p JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = p.item_id
 WHERE p.tenant_id = %(tenant_id)s AND p.payload_key = %(payload_key)s
     AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
     AND (i.scope = 'tenant' OR (i.scope = 'user' AND i.user_id = %(user_id)s)
@@ -182,7 +214,7 @@ ON CONFLICT (tenant_id, object_key) DO NOTHING
 -- The redacted row of a forgotten item.
 SELECT b.item_id FROM tenants n
 CROSS JOIN jsonb_populate_record(NULL::items, %(item)s) AS g
-JOIN tombstones b ON b.tenant_id = n.tenant_id AND b.hash = ANY(item_hashes(n.salt, g))
+JOIN tombstones b ON b.tenant_id = %(tenant_id)s AND b.hash = ANY(item_hashes(n.salt, g))
 WHERE n.tenant_id = %(tenant_id)s AND b.item_id IS NOT NULL LIMIT 1
 
 -- name: collection
@@ -195,20 +227,24 @@ SELECT count(*) AS items, count(*) FILTER (WHERE NOT r.is_repeated) AS distinct_
 -- Facts are looked up singly: as a join, a plan from before an import was analysed would scan all of it for each.
 FROM items i CROSS JOIN LATERAL (
     SELECT i.kind = 'fact' AND EXISTS (
-        SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id
+        SELECT 1 FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id
             AND s.invalid_at IS NULL AND s.superseded_by IS NULL AND s.deleted_at IS NULL AND s.anonymized_at IS NULL
         WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0) AS is_repeated) r
 WHERE i.tenant_id = %(tenant_id)s AND i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
 
+-- name: written_count
+-- The number of items that recall may show, as the writes have counted it.
+SELECT COALESCE(sum(items), 0)::bigint AS items FROM item_counts WHERE tenant_id = %(tenant_id)s AND state IN ('live', 'archived')
+
 -- name: document_frequencies
 -- In how many items without repetitions and in how many passages each term occurs; beyond the cap a term counts as common.
 SELECT (SELECT count(*) FROM (
-    SELECT FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query AND (i.kind <> 'fact' OR NOT EXISTS (
-        SELECT FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id
+    SELECT 1 FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query AND (i.kind <> 'fact' OR NOT EXISTS (
+        SELECT 1 FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id
             AND s.invalid_at IS NULL AND s.superseded_by IS NULL AND s.deleted_at IS NULL AND s.anonymized_at IS NULL
         WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0)) LIMIT %(cap)s) s)
     + (SELECT count(*) FROM (
-        SELECT FROM passages p WHERE p.tenant_id = %(tenant_id)s AND p.tsv @@ t.query LIMIT %(cap)s) s) AS frequency
+        SELECT 1 FROM passages p WHERE p.tenant_id = %(tenant_id)s AND p.tsv @@ t.query LIMIT %(cap)s) s) AS frequency
 FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS t (query, ordinal) ORDER BY ordinal
 
 -- name: fact_states

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from recordari.core.cache import BoundedMap
@@ -20,6 +20,7 @@ from recordari.errors import RecordariError
 from recordari.memory import storage as memory_storage
 from recordari.memory import vector_storage
 from recordari.memory.rules import Collection
+from recordari.memory.storage import CollectionCounts
 from recordari.tenants import storage as tenants_storage
 
 log = get_log(__name__)
@@ -29,6 +30,7 @@ MOST_TERMS = 20_000
 SHORTEST, LONGEST = 1.0, 300.0  # seconds until a view is looked at again
 OVERDUE = 2.0  # times that: then it is not used any more
 MOVED = 0.05  # a tenant that grew by less than this part has the same rare and common terms
+COUNTED_ANEW = 5_000  # a tenant with fewer items is counted item by item each time
 MODEL_SECONDS = 2.0  # short, because the old model finds nothing after a move
 
 
@@ -51,6 +53,10 @@ class TenantView:
     frequencies: dict[str, int] = field(default_factory=dict)
     counted_at: int
     """The number of items when the first frequencies were counted."""
+    read: CollectionCounts
+    """As the items were counted one by one, which takes long in a large tenant."""
+    written: int
+    """What the writes had counted at that time."""
 
     @property
     def lasts(self) -> float:
@@ -100,7 +106,7 @@ class TenantViews:
     async def _renew(self, database: Database, identity: Identity) -> TenantView:
         tenant_id = identity.tenant_id
         try:
-            view = await _read(database, identity)
+            view = await _read(database, identity, self._views.get(tenant_id))
         finally:
             is_current = self._renewals.get(tenant_id) is asyncio.current_task()
             if is_current:
@@ -145,11 +151,20 @@ class TenantViews:
             log.warning("view_not_renewed", error=type(error).__name__)
 
 
-async def _read(database: Database, identity: Identity) -> TenantView:
-    read_at, collection = time.monotonic(), memory_storage.ask_collection()
-    tenant, models = tenants_storage.ask_tenant(), vector_storage.ask_models()
-    await database.read_batch(identity, [tenant, models, collection])
-    counts = collection.answer
+async def _read(database: Database, identity: Identity, old: TenantView | None) -> TenantView:
+    """The tenant as it is now. A large one that hardly changed is not counted again, but as the writes count it."""
+    read_at, tenant, models = time.monotonic(), tenants_storage.ask_tenant(), vector_storage.ask_models()
+    counts, since = None, memory_storage.ask_written_count()
+    if old is not None and old.read.items >= COUNTED_ANEW:
+        await database.read_batch(identity, [tenant, models, since])
+        counts = _moved(old.read, since.answer - old.written)
+    if old is None or counts is None:
+        collection = memory_storage.ask_collection()
+        await database.read_batch(identity, [tenant, models, since, collection])
+        counts = read = collection.answer
+        written = since.answer
+    else:
+        read, written = old.read, old.written
     return TenantView(
         language=tenant.answer.language if tenant.answer is not None else "english",
         settings=tenant.answer.settings if tenant.answer is not None else {},
@@ -162,7 +177,17 @@ async def _read(database: Database, identity: Identity) -> TenantView:
         looked_at=read_at,
         model_looked_at=read_at,
         counted_at=counts.items,
+        read=read,
+        written=written,
     )
+
+
+def _moved(counts: CollectionCounts, more: int) -> CollectionCounts | None:
+    """The counts after so many more items of the same sort; None where they are too many for that."""
+    if abs(more) > counts.items * MOVED:
+        return None
+    items = counts.items + more
+    return replace(counts, items=items, distinct_items=round(counts.distinct_items * items / counts.items))
 
 
 async def _read_model(database: Database, identity: Identity, view: TenantView) -> None:

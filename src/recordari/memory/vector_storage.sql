@@ -6,7 +6,7 @@ FROM items i
 LEFT JOIN LATERAL (
     -- The last of them: messages of the same moment may have the same position.
     SELECT p.speaker, p.content FROM items p
-    WHERE p.tenant_id = i.tenant_id AND p.thread = i.thread AND p.position = i.position - 1
+    WHERE p.tenant_id = %(tenant_id)s AND p.thread = i.thread AND p.position = i.position - 1
         AND i.kind = 'chat_message' AND p.kind = 'chat_message'
         AND p.scope = i.scope AND p.anonymized_at IS NULL AND p.deleted_at IS NULL
     ORDER BY p.item_id DESC LIMIT 1) p ON true
@@ -29,7 +29,7 @@ ON CONFLICT (tenant_id, model_id, item_id) DO UPDATE SET
 -- name: long_texts
 -- The items of these ids with their whole bodies, where they have one.
 SELECT i.item_id, i.kind, i.content, i.content_hash, i.payload_key, i.speaker, i.event_time, p.media_type, p.body, p.object_key
-FROM items i LEFT JOIN payloads p ON p.tenant_id = i.tenant_id AND p.payload_key = i.payload_key AND p.item_id = i.item_id
+FROM items i LEFT JOIN payloads p ON p.tenant_id = %(tenant_id)s AND p.payload_key = i.payload_key AND p.item_id = i.item_id
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.anonymized_at IS NULL AND i.deleted_at IS NULL
 
 -- name: delete_passages
@@ -106,7 +106,7 @@ ORDER BY item_id DESC LIMIT %(limit)s
 SELECT i.item_id FROM mentions m JOIN items i ON i.tenant_id = m.tenant_id AND i.item_id = m.item_id
 WHERE m.tenant_id = %(tenant_id)s AND m.entity_id = %(entity_id)s AND m.item_id < %(before)s AND i.live AND {may_see}
     AND (%(other_id)s::uuid IS NULL OR EXISTS (
-        SELECT FROM mentions o WHERE o.tenant_id = %(tenant_id)s AND o.entity_id = %(other_id)s AND o.item_id = m.item_id))
+        SELECT 1 FROM mentions o WHERE o.tenant_id = %(tenant_id)s AND o.entity_id = %(other_id)s AND o.item_id = m.item_id))
 ORDER BY m.item_id DESC LIMIT %(limit)s
 
 -- name: may_see
@@ -149,7 +149,7 @@ SELECT COALESCE(max(n) FILTER (WHERE NOT is_shared), 0) + COALESCE(max(n) FILTER
 SELECT i.item_id FROM items i
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id > %(after)s AND i.anonymized_at IS NULL AND i.deleted_at IS NULL
     AND NOT EXISTS (
-        SELECT FROM vectors v
+        SELECT 1 FROM vectors v
         WHERE v.tenant_id = %(tenant_id)s AND v.model_id = %(model_id)s AND v.item_id = i.item_id)
 ORDER BY i.item_id LIMIT %(limit)s
 
@@ -162,7 +162,7 @@ SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND anonymized_at IS 
 SELECT count(*) FROM items i
 WHERE i.tenant_id = %(tenant_id)s AND i.anonymized_at IS NULL AND i.deleted_at IS NULL
     AND NOT EXISTS (
-        SELECT FROM vectors v
+        SELECT 1 FROM vectors v
         WHERE v.tenant_id = %(tenant_id)s AND v.model_id = %(model_id)s AND v.item_id = i.item_id)
 
 -- name: delete_other_vectors
@@ -189,7 +189,7 @@ WHERE i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at 
 -- name: find_models
 -- The model that recall uses, the model that the tenant moves to, the settings, and whether any text was cut into passages.
 SELECT embedding_model AS active, embedding_target AS target, settings,
-    EXISTS (SELECT FROM passages p WHERE p.tenant_id = %(tenant_id)s) AS has_passages
+    EXISTS (SELECT 1 FROM passages p WHERE p.tenant_id = %(tenant_id)s) AS has_passages
 FROM tenants WHERE tenant_id = %(tenant_id)s
 
 -- name: choose_model

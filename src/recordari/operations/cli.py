@@ -162,6 +162,28 @@ def restore(file: BackupFile, *, erasures: Erasures = None) -> Answer:
     )
 
 
+@db_commands.command()
+def upgrade(
+    *,
+    programs: Annotated[
+        Path | None,
+        typer.Option("--from", help="Folder of the old version's programs; else the system's.", file_okay=False),
+    ] = None,
+) -> Answer:
+    """Move the embedded database to the PostgreSQL that is installed now; the data of before is kept beside it.
+
+    Nothing else may use the database meanwhile.
+    """
+    upgraded = asyncio.run(maintenance.upgrade_postgres(_embedded_settings(), programs))
+    if upgraded is None:
+        return Answer({}, "the database is of the installed PostgreSQL already")
+    return Answer(
+        upgraded,
+        f"from PostgreSQL {upgraded.before} to {upgraded.after}: {counted(upgraded.rows, 'row')}",
+        Hint(f"run `recordari self-check`, then remove {upgraded.kept}"),
+    )
+
+
 @db_commands.command("reapply-erasures")
 def reapply_erasures(*, erasures: Erasures = None) -> Answer:
     """Repeat the erasures of the journals; `restore` does it too."""

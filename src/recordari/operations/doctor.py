@@ -77,7 +77,7 @@ def check_machine(settings: Settings) -> list[Check]:
         ok("python", f"{'.'.join(map(str, sys.version_info[:3]))} in {sys.prefix}"),
         _check_zones(),
         _check_folder("data folder", settings.home, "RECORDARI_HOME"),
-        _check_folder("cache folder", settings.cache_dir, "RECORDARI_CACHE_DIR"),
+        _check_cache(settings),
         _check_disk(settings.home),
         _check_port(settings.host, settings.port),
     ]
@@ -193,6 +193,14 @@ def _check_folder(name: str, folder: Path, setting: str) -> Check:
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         return fail(name, f"{existing} cannot be written", f"give it to this user, or set {setting} to another folder")
     return ok(name, str(folder) if existing == folder else f"{folder} (will be created)")
+
+
+def _check_cache(settings: Settings) -> Check:
+    """A cache that cannot be written, as that of an image, is well if nothing has to be put there."""
+    check = _check_folder("cache folder", settings.cache_dir, "RECORDARI_CACHE_DIR")
+    if check.state is State.FAIL and all(model.installed for model in list_models(settings) if model.needed):
+        return ok("cache folder", f"{settings.cache_dir}, only to be read; it has the models")
+    return check
 
 
 def _check_disk(folder: Path) -> Check:

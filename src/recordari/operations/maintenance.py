@@ -1,14 +1,20 @@
-"""Verbs for operators: back up, restore, repeat erasures, create the first key."""
+"""Verbs for operators: back up, restore, upgrade PostgreSQL, repeat erasures, create the first key."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from recordari.config import Settings
 from recordari.core.checks import is_loopback
 from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.db import backup, migrate
+from recordari.db.address import APP_LOGIN, DATABASE_NAME, embedded_server
+from recordari.db.embedded.server import EmbeddedServer
+from recordari.db.embedded.upgrade import exchanging
 from recordari.errors import ConfigurationError, Conflict, NotFound
 from recordari.kit.commands import DEVELOPMENT_TENANT
 from recordari.kit.resources import Resources
@@ -28,6 +34,16 @@ class Restored:
 
     counts: dict[str, int]
     migrations: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresUpgrade:
+    """The embedded database before and after an upgrade of PostgreSQL, and where its data of before is kept."""
+
+    before: int
+    after: int
+    rows: int
+    kept: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +93,43 @@ async def restore(owner_dsn: str, programs: Path, file: Path, *, login: str, pas
         # This role may write all tables but not read all of them: only tenants can be counted.
         return Restored(counts={"tenants": len(await tenants_storage.list_tenants(owner_dsn))}, migrations=applied)
     return Restored(counts=await backup.count_rows(owner_dsn), migrations=applied)
+
+
+async def upgrade_postgres(settings: Settings, old_programs: Path | None = None) -> PostgresUpgrade | None:
+    """Move the embedded database to the PostgreSQL that is installed now; None if it is there already.
+
+    A dump of the old server is restored into a new one, and the rows are counted in both. If anything fails, the old data
+    is back in its place.
+    """
+    here, dump = embedded_server(settings).data_dir, settings.home / "upgrade.dump"
+    with exchanging(here, bin_dir=settings.postgres_bin_dir, old_bin_dir=old_programs) as exchange:
+        if exchange is None:
+            return None
+        try:
+            async with _running(exchange.old) as owner_dsn:
+                counts = await backup.count_rows(owner_dsn)
+                await back_up(owner_dsn, exchange.programs, dump)
+            async with _running(exchange.new) as owner_dsn:
+                restored = await restore(owner_dsn, exchange.programs, dump, login=APP_LOGIN)
+        finally:
+            dump.unlink(missing_ok=True)
+        if lost := [table for table, rows in counts.items() if restored.counts.get(table, 0) < rows]:
+            raise Conflict(f"the new database has fewer rows in {', '.join(lost)}; the old one is back in its place")
+        kept = exchange.old.data_dir
+    return PostgresUpgrade(
+        before=exchange.old_major, after=exchange.new_major, rows=sum(restored.counts.values()), kept=kept
+    )
+
+
+@asynccontextmanager
+async def _running(server: EmbeddedServer) -> AsyncIterator[str]:
+    """The owner's address of a server that runs for the block."""
+    await asyncio.to_thread(server.acquire)
+    try:
+        await migrate.ensure_database(server.dsn(), DATABASE_NAME)
+        yield server.dsn(database=DATABASE_NAME)
+    finally:
+        await asyncio.to_thread(server.release)
 
 
 async def reapply_erasures(resources: Resources, owner_dsn: str, folder: Path | None = None) -> list[TenantReapplied]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
+from recordari.core.checks import MAX_REASON, check_reason
 from recordari.core.identity import Identity
 from recordari.core.items import LABELS, NewItem
 from recordari.db import audit
@@ -101,6 +102,13 @@ async def sanitise_json(resources: Resources, identity: Identity, value: Any) ->
     changed, counts = await asyncio.to_thread(sanitise_value, value, policy=policy, tag=tag)
     resources.telemetry.count_masked(counts)
     return changed if counts else value
+
+
+async def clean_reason(resources: Resources, identity: Identity, reason: str | None) -> str | None:
+    """Apply the policy to a reason that somebody gives for a change: the audit keeps it. Raise if it is too long."""
+    check_reason(reason)
+    cleaned: str | None = await sanitise_json(resources, identity, reason)
+    return cleaned[:MAX_REASON] if cleaned else None
 
 
 def _clean_all(news: Sequence[NewItem], policy: PrivacyPolicy, tag: Tag) -> list[Clean]:

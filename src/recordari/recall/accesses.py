@@ -23,9 +23,9 @@ from recordari.db.database import Database
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.memory.items import get_item
-from recordari.recall import storage
+from recordari.recall import access_storage
+from recordari.recall.access_storage import Accesses
 from recordari.recall.request import ItemUse, RecalledItem, SeenBy, Via
-from recordari.recall.storage import Accesses
 
 log = get_log(__name__)
 
@@ -103,7 +103,9 @@ class AccessCounts:
                     page = counts[start : start + AT_ONCE]
                     back = [count.item_id for count in page if (tenant_id, count.item_id) in self._archived]
                     async with self._database.transaction(job_identity(tenant_id, "accesses")) as tx:
-                        await storage.add_counts(tx, page)  # decay, which reads them, must not archive these again
+                        await access_storage.add_counts(
+                            tx, page
+                        )  # decay, which reads them, must not archive these again
                         if back:
                             await memory_storage.unarchive_items(tx, back)
                     for count in page:
@@ -137,7 +139,9 @@ async def item_uses(resources: Resources, identity: Identity, item_id: UUID) -> 
     await get_item(resources, identity, item_id)
     await resources.get(AccessCounts).flush()
     async with resources.database.transaction(identity) as tx:
-        return await storage.list_uses(tx, item_id, owner=None if identity.role is Role.ADMIN else identity.owned_by)
+        return await access_storage.list_uses(
+            tx, item_id, owner=None if identity.role is Role.ADMIN else identity.owned_by
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

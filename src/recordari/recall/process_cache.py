@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 from uuid import UUID
@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from recordari.core.cache import BoundedMap
 from recordari.core.identity import Identity, SessionId, TenantId
-from recordari.core.items import Item
 from recordari.db.database import BatchedQuery, Database
 from recordari.memory.storage import ask_line
 from recordari.recall import storage
 from recordari.recall.request import RecallAnswer, RecallRequest
+from recordari.recall.rules.arms import marked
 from recordari.recall.rules.candidates import Columns, Floats, Ids
 from recordari.recall.storage import SnapshotRow, Visibility, VisibleVersions
 
@@ -55,24 +55,44 @@ class Snapshot:
     items: Sequence[SnapshotRow]
     columns: Columns
     vectors: NDArray[np.float32]
-    mentions: Mapping[str, Ids]
-    lacking: Sequence[UUID]
-    """Items that had no vector yet when they were fetched."""
+    lacking: Sequence[bytes]
+    """The entries of items that had no vector yet when they were fetched."""
     is_incomplete: bool
     """Whether some of these were still to be embedded."""
+    links: Ids | None
+    """The rows of a fact and of what it was taken from, for each such pair; None where they were not read."""
     made_at: float
-    _shown: dict[int, Item] = field(default_factory=dict, repr=False)
-
-    def item(self, row: int) -> Item:
-        """An item by its row; what is shown once is often shown again."""
-        if (item := self._shown.get(row)) is None:
-            item = self._shown[row] = self.items[row].item
-        return item
 
     @cached_property
-    def embedded(self) -> dict[bytes, SnapshotRow]:
-        """The items with a vector, by their id and the number of their last change."""
-        return {row.candidate.item_id.bytes + row.version: row for row in self.items if row.embedding is not None}
+    def places(self) -> dict[bytes, int]:
+        """The row of each entry."""
+        return {row.entry: index for index, row in enumerate(self.items)}
+
+    @cached_property
+    def entries(self) -> bytes:
+        """The entry of each row."""
+        return b"".join([row.entry for row in self.items])
+
+    @property
+    def embedded(self) -> bytes:
+        """The entries of the items with a vector."""
+        lacking = set(self.lacking)
+        return b"".join([row.entry for row in self.items if row.entry not in lacking]) if lacking else self.entries
+
+    def begins_as(self, entries: bytes) -> int:
+        """How many of these entries are those of the first rows."""
+        many = min(len(entries), len(self.entries)) // _ENTRY
+        ours = np.frombuffer(self.entries, np.uint8, many * _ENTRY)
+        others = np.flatnonzero(ours != np.frombuffer(entries, np.uint8, many * _ENTRY))
+        return int(others[0]) // _ENTRY if len(others) else many
+
+    def links_among(self, rows: Sequence[int]) -> list[tuple[UUID, UUID]] | None:
+        """Pairs of a fact and what it was taken from, among these rows."""
+        if self.links is None:
+            return None
+        both = marked(len(self.items), np.array(rows, dtype=np.int64))[self.links].all(axis=1)
+        ids = self.columns.rows
+        return [(ids[fact].item_id, ids[source].item_id) for fact, source in self.links[both].tolist()]
 
     def similarity(self, vector: NDArray[np.float32]) -> Floats:
         """How near each item is to a vector; not a number for an item without one."""
@@ -129,11 +149,8 @@ class SnapshotCache:
 
     async def read(
         self, database: Database, visibility: Visibility, *, model_id: str, dimensions: int, topics: Sequence[str]
-    ) -> tuple[Snapshot, bool, bytes | None] | None:
-        """The items visible now, whether the topics have work left, and the links of facts where they were read with them.
-
-        None when the database must be searched.
-        """
+    ) -> tuple[Snapshot, bool] | None:
+        """The items visible now, and whether the topics have work left; None when the database must be searched."""
         key = _Key(visibility, model_id)
         if self._large.get(key) is None:
             owned = await self._read_owned(database, key, dimensions, topics)
@@ -160,35 +177,40 @@ class SnapshotCache:
             snapshot = replace(snapshot, state=state)
         self._requests.pop(key)  # a snapshot that must make room has to be earned again
         self._keep(key, snapshot)
-        return snapshot, state.waiting, None
+        return snapshot, state.waiting
 
     async def _read_owned(
         self, database: Database, key: _Key, dimensions: int, topics: Sequence[str]
-    ) -> tuple[Snapshot, bool, bytes | None] | None:
+    ) -> tuple[Snapshot, bool] | None:
         """Read a small memory; of one that is at hand only what has changed. None if it is not small."""
-        snapshot = self._snapshots.get(key)
-        rows = snapshot.embedded if snapshot is not None else {}
+        before = self._snapshots.get(key)
+        is_whole = before is not None and before.links is not None and not before.is_incomplete
         owned = await storage.find_owned_rows(
             database,
             key.visibility,
             key.model_id,
-            known=snapshot.state.changes if snapshot is not None and not snapshot.is_incomplete else None,
-            entries=b"".join(rows),
+            known=before.state.changes if before is not None and is_whole else None,
+            entries=before.embedded if before is not None else b"",
             topics=topics,
             limit=MOST_OWNED + 1,
         )
         if len(owned.entries) > MOST_OWNED * _ENTRY:
             self._large.put(key, True)
             return None
-        if snapshot is not None and not snapshot.is_incomplete and owned.changes == snapshot.state.changes:
-            self._keep(key, snapshot)
-            return snapshot, owned.waiting, None
+        if before is not None and is_whole and owned.changes == before.state.changes:
+            self._keep(key, before)
+            return before, owned.waiting
         state = VisibleVersions(changes=owned.changes, versions=owned.entries, waiting=owned.waiting)
-        rows = rows | {row.candidate.item_id.bytes + row.version: row for row in owned.rows}
-        entries = (owned.entries[at : at + _ENTRY] for at in range(0, len(owned.entries), _ENTRY))
-        snapshot = _snapshot([rows[entry] for entry in entries], state, dimensions)
+        rows = (
+            list(before.items[: before.begins_as(owned.entries)]) if before is not None and not before.lacking else []
+        )
+        new = {row.entry: row for row in owned.rows}
+        known, items = (before.places, before.items) if before is not None else ({}, [])
+        for entry in _entries(owned.entries[len(rows) * _ENTRY :]):
+            rows.append(new[entry] if entry in new else items[known[entry]])
+        snapshot = _snapshot(rows, state, dimensions, before=before, links=owned.links)
         self._keep(key, snapshot)
-        return snapshot, owned.waiting, owned.links
+        return snapshot, owned.waiting
 
     async def _current_state(self, database: Database, key: _Key, topics: Sequence[str]) -> VisibleVersions:
         """The state now. Callers during a read share the next read, which begins after all of them called."""
@@ -232,26 +254,24 @@ class SnapshotCache:
         self, database: Database, key: _Key, before: Snapshot | None, state: VisibleVersions, dimensions: int
     ) -> Snapshot | None:
         """The snapshot of this state: unchanged rows, and those that must be fetched; None while these are too many."""
-        packed = state.versions
-        versions = {packed[at : at + 16]: packed[at + 16 : at + _ENTRY] for at in range(0, len(packed), _ENTRY)}
-        lacking = {item_id.bytes for item_id in before.lacking} if before is not None else set()
-        rows = {
-            id_bytes: row
-            for row in (before.items if before is not None else ())
-            if (id_bytes := row.candidate.item_id.bytes) not in lacking and versions.get(id_bytes) == row.version
-        }
-        missing = [UUID(bytes=id_bytes) for id_bytes in versions if id_bytes not in rows]
-        if before is not None and not missing and len(rows) == len(before.items):
+        entries = list(_entries(state.versions))
+        lacking = set(before.lacking) if before is not None else set()
+        known = before.places if before is not None else {}
+        missing = [entry for entry in entries if entry not in known or entry in lacking]
+        if before is not None and not missing and len(entries) == len(before.items):
             return replace(before, state=state)  # the same in another order
         if state.waiting and len(missing) > FETCHED:
             return None  # during an import, all of these would be fetched at every recall
+        fetched: dict[bytes, SnapshotRow] = {}
         if missing:
             async with database.transaction(key.visibility.identity) as tx:
                 for start in range(0, len(missing), FETCHED):  # in pages, so that the event loop goes on
-                    page = missing[start : start + FETCHED]
-                    fetched = await storage.find_snapshot_rows(tx, key.visibility, key.model_id, page)
-                    rows |= {row.candidate.item_id.bytes: row for row in fetched}
-        return _snapshot(list(rows.values()), state, dimensions)
+                    page = [UUID(bytes=entry[:16]) for entry in missing[start : start + FETCHED]]
+                    rows = await storage.find_snapshot_rows(tx, key.visibility, key.model_id, page)
+                    fetched |= {row.candidate.item_id.bytes: row for row in rows}  # perhaps changed once more
+        new = set(missing)
+        kept = [before.items[known[entry]] for entry in entries if entry not in new] if before is not None else []
+        return _snapshot([*kept, *fetched.values()], state, dimensions, before=before)
 
     def _keep(self, key: _Key, snapshot: Snapshot) -> None:
         self._drop(key)
@@ -269,25 +289,52 @@ class SnapshotCache:
         self._held -= len(dropped.items) if dropped is not None else 0
 
 
-def _snapshot(rows: list[SnapshotRow], state: VisibleVersions, dimensions: int) -> Snapshot:
+def _entries(packed: bytes) -> Iterator[bytes]:
+    return (packed[at : at + _ENTRY] for at in range(0, len(packed), _ENTRY))
+
+
+def _snapshot(
+    rows: list[SnapshotRow],
+    state: VisibleVersions,
+    dimensions: int,
+    *,
+    before: Snapshot | None,
+    links: bytes | None = None,
+) -> Snapshot:
+    """The snapshot of these rows; what those of the snapshot before were turned into is taken over."""
+    places = np.full(len(rows), -1)
+    if before is not None:
+        first = before.begins_as(b"".join([row.entry for row in rows]))
+        places[:first] = np.arange(first)
+        same = before.places if first < len(rows) else {}
+        places[first:] = [same.get(row.entry, -1) for row in rows[first:]]
     vectors = np.full((len(rows), dimensions), np.nan, dtype=np.float32)
-    mentions: dict[str, list[int]] = {}
-    for index, row in enumerate(rows):
-        if row.embedding is not None:
-            vectors[index] = row.embedding
-        for name in row.names:
-            mentions.setdefault(name, []).append(index)
-    lacking = [row.candidate.item_id for row in rows if row.embedding is None]
+    kept = places >= 0
+    if before is not None and kept.any():
+        vectors[kept] = before.vectors[places[kept]]
+    for index in np.flatnonzero(np.isnan(vectors[:, 0])).tolist():  # new, or embedded since
+        if (embedding := rows[index].embedding) is not None:
+            vectors[index] = embedding
+    lacking = [row.entry for row in rows if row.embedding is None]
+    candidates = [row.candidate for row in rows]
     return Snapshot(
         state=state,
         items=rows,
-        columns=Columns(rows=[row.candidate for row in rows]),
+        columns=Columns(rows=candidates, known=(before.columns, places) if before is not None else None),
         vectors=vectors,
-        mentions={name: np.array(indexes) for name, indexes in mentions.items()},
         lacking=lacking,
         is_incomplete=bool(lacking) and state.waiting,
+        links=_linked_rows(links, rows) if links is not None else None,
         made_at=time.monotonic(),
     )
+
+
+def _linked_rows(links: bytes, rows: Sequence[SnapshotRow]) -> Ids:
+    """The rows of each pair of ids; pairs with an item that is not visible are left out."""
+    places = {row.entry[:16]: index for index, row in enumerate(rows)}
+    ids = (links[at : at + 16] for at in range(0, len(links), 16))
+    pairs = np.array([places.get(item_id, -1) for item_id in ids], dtype=np.int64).reshape(-1, 2)
+    return pairs[(pairs >= 0).all(axis=1)]
 
 
 @dataclass(frozen=True, slots=True)

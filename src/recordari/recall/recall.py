@@ -145,11 +145,8 @@ class _Recall:
         # The model takes longest: meanwhile everything happens that needs no vector.
         embedding = asyncio.create_task(self._embedded(view))
         try:
-            view, line, interval = await asyncio.gather(
-                self.resources.get(TenantViews).with_terms(self.resources.database, self.identity, terms),
-                self._line(),
-                self._interval(),
-            )
+            interval = await self._interval()
+            view, line = await self._with_line(terms)
             search = self._search(terms, view, line, interval)
             lexical = await self._early(search, view)
             vector, model_id, embedded = await embedding
@@ -228,13 +225,15 @@ class _Recall:
         zone = (await self.resources.get(TenantCache).get(self.resources.database, self.identity)).zone
         return question_interval(query, now=now, zone=zone)
 
-    async def _line(self) -> Sequence[SessionId]:
-        """The sessions of the caller's line: to search, and to leave out of history."""
+    async def _with_line(self, terms: Sequence[str]) -> tuple[TenantView, Sequence[SessionId]]:
+        """The view with these terms, and the sessions of the caller's line: to search, and to leave out of history."""
+        database, identity = self.resources.database, self.identity
+        view = self.resources.get(TenantViews).with_terms(database, identity, terms)
         if not {AskedScope.SESSION, AskedScope.HISTORY} & self.scopes:
-            return ()
+            return await view, ()
         if self.line is not None:
-            return self.line
-        return await memory_storage.read_line(self.resources.database, self.identity)
+            return await view, self.line
+        return await asyncio.gather(view, memory_storage.read_line(database, identity))
 
     async def _early(self, search: Search, view: TenantView) -> LexicalHits | None:
         """Hits that need no vector; None where a snapshot may answer."""
@@ -273,11 +272,10 @@ class _Recall:
         if cached is None:
             return None
         self._mark("candidates")
-        snapshot, waiting, links = cached
+        snapshot, waiting = cached
         hits = find_rows(
             snapshot.columns,
             snapshot.similarity(search.vector),
-            snapshot.mentions,
             terms=search.terms,
             interval=search.interval,
             entity_keys=search.entity_keys,
@@ -289,15 +287,16 @@ class _Recall:
         best = self._ranked(question, search, collection, snapshot.columns, hits.results, limit)
         if request.explain:
             best = with_ranks(best, hits)
-        items = {item.candidate.item_id: snapshot.item(item.row) for item in best}
+        rows = [item.row for item in best]
+        items = {item.candidate.item_id: snapshot.items[item.row].item for item in best}
         return SearchResult(
             best=best,
             items=items,
-            links=storage.links_of(links, items) if links is not None else None,
+            links=snapshot.links_among(rows),
             waiting=waiting,
             pending=await self._pending() if waiting and request.explain else 0,
             counts=hits.counts() if request.explain else {},
-            found_by=dict(zip(items, hits.found_by([item.row for item in best]), strict=True)),
+            found_by=dict(zip(items, hits.found_by(rows), strict=True)),
             searched_in="process",
         )
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from recordari.core.checks import check_times, checked_content
 from recordari.core.described import DESCRIBED, LEFT_OUT_IF_EMPTY
 from recordari.core.identity import AgentId, AskedScope, Identity, Owner, Role, Scope, SessionId, UserId, require_owner
-from recordari.core.items import Kind, Trust
+from recordari.core.items import Kind, Tier, Trust
 from recordari.errors import Forbidden, InvalidInput
 
 MAX_TOP_K = 50
@@ -123,6 +123,8 @@ class RecalledItem:
     score: float
     """Higher is better; compare it only within one answer."""
     scope: Scope
+    tier: Tier
+    """How long it lasts."""
     speaker: str | None
     trust: Trust
     """Who carried the text here."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from recordari.core.identity import Identity, Scope
-from recordari.core.items import Item, Kind, Trust
+from recordari.core.identity import Identity
+from recordari.core.items import Item
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.recall import passage_storage
@@ -81,14 +81,15 @@ def recalled_item(ranked: Ranked, result: SearchResult, merged: Folded, passage:
     item = result.items[ranked.candidate.item_id]
     return RecalledItem(
         id=item.item_id,
-        source_kind=Kind(item.kind),
+        source_kind=item.kind,
         source_ref=item.source_ref,
         content=item.content,
         event_time=item.event_time,
         score=round(ranked.score, 4),  # further digits are noise of the linear algebra library
-        scope=Scope(item.scope),
+        scope=item.scope,
+        tier=item.tier,
         speaker=item.speaker,
-        trust=Trust(item.trust),
+        trust=item.trust,
         session_id=item.session_id,
         payload_key=item.payload_key,
         valid_at=item.valid_at,

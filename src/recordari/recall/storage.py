@@ -1,14 +1,14 @@
-"""The queries of recall: hits that need no vector, candidates, snapshots, and counts of use."""
+"""The queries of recall: hits that need no vector, candidates, and snapshots."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 from uuid import UUID
 
 import numpy as np
@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from pgvector import HalfVector
 
 from recordari.core.checks import BEGINNING, END
-from recordari.core.identity import AskedScope, Identity, Owner, SessionId, session_thread
+from recordari.core.identity import AskedScope, Identity, SessionId, session_thread
 from recordari.core.items import READ_COLUMNS, Item, Kind
 from recordari.core.text import tsquery_literal
 from recordari.db.database import BatchedQuery, Database, Record, Transaction, reader
+from recordari.db.pipeline import Written
 from recordari.db.queries import Queries, Query
-from recordari.recall.request import ItemUse, SeenBy
 from recordari.recall.rules.arms import FEW_MENTIONS, FULL_DEPTHS, Depths
 from recordari.recall.rules.candidates import Candidate
 from recordari.recall.rules.sources import HISTORY_KINDS
@@ -306,25 +306,39 @@ class Visibility:
     archived: bool = True
 
 
-class SnapshotRow(NamedTuple):
-    """A visible item with everything that recall needs of it; a tuple, because every search makes hundreds of them."""
+class SnapshotRow:
+    """A visible item with everything that recall needs of it; plain, because every search may make hundreds of them."""
 
-    version: bytes
-    candidate: Candidate
-    embedding: NDArray[np.float16] | None
-    names: Sequence[str]
-    columns: Sequence[Any]
-    """Those of the item."""
-    reads: Sequence[Callable[[bytes], Any]] | None = None
-    """How to read these columns, if they are still as the database sent them."""
+    __slots__ = ("_columns", "_item", "_reads", "candidate", "embedding", "entry")
+
+    def __init__(
+        self,
+        version: bytes,
+        candidate: Candidate,
+        embedding: NDArray[np.float16] | None,
+        columns: Sequence[Any],
+        reads: Sequence[Callable[[bytes], Any]] | None,
+    ) -> None:
+        """`columns` are those of the item; `reads` says how to read them if they are still as the database sent them."""
+        self.entry = candidate.item_id.bytes + version
+        self.candidate = candidate
+        self.embedding = embedding
+        self._columns = columns
+        self._reads = reads
+        self._item: Item | None = None
 
     @property
     def item(self) -> Item:
-        """Made when it is needed: of the items that are searched, few are shown."""
-        columns = self.columns
-        if self.reads is not None:
-            columns = [None if sent is None else read(sent) for read, sent in zip(self.reads, columns, strict=True)]
-        return _read_item(**dict(zip(READ_COLUMNS, columns, strict=True)))
+        """Made when it is shown, once: of the items that are searched, few are shown, and those again and again."""
+        if self._item is None:
+            columns = self._columns
+            if self._reads is not None:
+                columns = [
+                    None if sent is None else read(sent) for read, sent in zip(self._reads, columns, strict=True)
+                ]
+            self._item = _read_item(**dict(zip(READ_COLUMNS, columns, strict=True)))
+            self._columns, self._reads = (), None
+        return self._item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,12 +393,17 @@ async def find_owned_rows(
     limit: int,
 ) -> OwnedRows:
     """The visible items, unless their count of changes is the known one; whole only those that are not among the entries."""
-    identity = visibility.identity
-    parameters = _visible_parameters(identity, visibility) | _vector_parameters(identity, visibility)
-    parameters |= {"topics": list(topics), "limit": limit, "session_user": identity.user_id}
-    parameters |= {"model_id": model_id, "known": known, "entries": entries}
-    query = replace(_snapshot_query(visibility, queries.owned_rows), binary=True)
-    rows, reads = await database.execute_late(identity, query, late=len(READ_COLUMNS), **parameters)
+    query, parameters = _owned_query(visibility, tuple(topics))
+    rows, reads = await database.execute_late(
+        visibility.identity,
+        query,
+        late=len(READ_COLUMNS),
+        **parameters,
+        model_id=model_id,
+        known=known,
+        entries=entries,
+        limit=limit,
+    )
     changes, waiting, visible, links, *_ = rows[0]
     return OwnedRows(
         changes=changes,
@@ -393,6 +412,16 @@ async def find_owned_rows(
         links=links or b"",
         rows=[_snapshot_row(*row[5:], reads=reads) for row in rows if row[4] is not None],
     )
+
+
+@lru_cache(maxsize=10_000)
+def _owned_query(visibility: Visibility, topics: Sequence[str]) -> tuple[Query, Mapping[str, Written]]:
+    """The query for the items of a small memory, and those of its parameters that stay the same."""
+    identity = visibility.identity
+    parameters = _visible_parameters(identity, visibility) | _vector_parameters(identity, visibility)
+    parameters |= {"topics": list(topics), "session_user": identity.user_id}
+    query = replace(_snapshot_query(visibility, queries.owned_rows), binary=True)
+    return query, {name: Written(value) for name, value in parameters.items()}
 
 
 async def find_snapshot_rows(
@@ -425,7 +454,7 @@ def _filled(query: Query, history: bool, archived: bool) -> Query:
 
 
 _FOUND = Candidate._fields.index("similarity")
-_OTHERS = [Candidate._field_defaults[name] for name in Candidate._fields[_FOUND + 2 :]]
+_OTHERS = [Candidate._field_defaults[name] for name in Candidate._fields[_FOUND + 2 : -1]]
 
 
 def _snapshot_row(version: bytes, *values: Any, reads: Sequence[Callable[[bytes], Any]] | None = None) -> SnapshotRow:
@@ -433,59 +462,17 @@ def _snapshot_row(version: bytes, *values: Any, reads: Sequence[Callable[[bytes]
     is_fact, embedding, names = values[_FOUND : _FOUND + 3]
     return SnapshotRow(
         version,
-        Candidate._make([*values[:_FOUND], None, is_fact, *_OTHERS]),
+        Candidate._make([*values[:_FOUND], None, is_fact, *_OTHERS, names]),
         None if embedding is None else np.frombuffer(embedding, dtype=">f2", offset=4),
-        names,
         values[_FOUND + 3 :],
         reads,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accesses:
-    """How often an item was recalled lately, when last, and when by whom."""
-
-    item_id: UUID
-    times: int
-    last_at: datetime
-    seen_by: Mapping[SeenBy, datetime] = field(default_factory=dict)
-
-
-async def add_counts(tx: Transaction, counts: Sequence[Accesses]) -> None:
-    await tx.run(
-        queries.add_counts,
-        item_ids=[count.item_id for count in counts],
-        times=[count.times for count in counts],
-        last_ats=[count.last_at for count in counts],
-    )
-    seen = [(count.item_id, by, at) for count in counts for by, at in count.seen_by.items()]
-    if seen:
-        await tx.run(
-            queries.note_uses,
-            item_ids=[item_id for item_id, _, _ in seen],
-            last_ats=[at for _, _, at in seen],
-            owners=[by.owned_by for _, by, _ in seen],
-            agents=[by.agent_id for _, by, _ in seen],
-            sessions=[by.session_id for _, by, _ in seen],
-            vias=[by.via for _, by, _ in seen],
-        )
-
-
-async def list_uses(tx: Transaction, item_id: UUID, *, owner: Owner | None) -> list[ItemUse]:
-    return await tx.all(queries.list_uses, ItemUse, item_id=item_id, owned_by=owner)
 
 
 def ask_version(identity: Identity) -> BatchedQuery[int]:
     """How often the memory of the identity has changed; it differs after every change."""
     owners = {"user_id": identity.user_id, "agent_id": identity.agent_id, "session_id": identity.session_id}
     return BatchedQuery(queries.version, lambda rows: int(rows[0]["version"]), owned_by=identity.owned_by, **owners)
-
-
-def links_of(links: bytes, item_ids: Collection[UUID]) -> list[tuple[UUID, UUID]]:
-    """Pairs of a fact and the turn that it was taken from, among these items; `links` are those of `OwnedRows`."""
-    by_bytes = {item_id.bytes: item_id for item_id in item_ids}
-    pairs = ((links[at : at + 16], links[at + 16 : at + 32]) for at in range(0, len(links), 32))
-    return [(by_bytes[fact], by_bytes[turn]) for fact, turn in pairs if fact in by_bytes and turn in by_bytes]
 
 
 async def links_among(database: Database, identity: Identity, item_ids: Sequence[UUID]) -> list[tuple[UUID, UUID]]:

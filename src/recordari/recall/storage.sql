@@ -36,7 +36,7 @@ i.live
 -- name: vector_held_then
 -- Fragment: vectors of items that were true at one moment by what was recorded at another.
 EXISTS (
-    SELECT FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id
+    SELECT 1 FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id
         AND x.valid_at <= %(as_of)s AND x.created_at <= %(known_at)s
         AND (x.invalid_at IS NULL OR x.invalid_at > %(as_of)s OR x.retired_at > %(known_at)s)
         AND x.deleted_at IS NULL AND x.anonymized_at IS NULL)
@@ -44,7 +44,7 @@ EXISTS (
 -- name: vector_also_superseded
 -- Fragment: vectors of items that an administrator may see.
 EXISTS (
-    SELECT FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id
+    SELECT 1 FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id
         AND x.deleted_at IS NULL AND x.anonymized_at IS NULL)
 
 -- name: vector_not_archived
@@ -68,7 +68,7 @@ i.source_id = %(source_id)s
 -- name: vector_of_source
 -- Fragment: only vectors of items of a source.
 EXISTS (
-    SELECT FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id AND x.source_id = %(source_id)s)
+    SELECT 1 FROM items x WHERE x.tenant_id = %(tenant_id)s AND x.item_id = i.item_id AND x.source_id = %(source_id)s)
 
 -- name: distances
 -- Fragment: how near vectors are. OFFSET 0 keeps the planner from any index by distance.
@@ -157,13 +157,13 @@ WITH asked AS MATERIALIZED (
 SELECT i.item_id FROM far f
 CROSS JOIN LATERAL (SELECT i.* FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.item_id = f.item_id OFFSET 0) i
 WHERE {live} AND {visible} AND NOT EXISTS (
-    SELECT FROM mentions m WHERE m.tenant_id = %(tenant_id)s AND m.item_id = f.item_id
+    SELECT 1 FROM mentions m WHERE m.tenant_id = %(tenant_id)s AND m.item_id = f.item_id
         AND m.entity_id IN (SELECT entity_id FROM asked))
 ORDER BY i.item_id DESC LIMIT %(depth)s
 
 -- name: seen
 -- How many vectors are visible, counted up to a limit.
-SELECT count(*) AS number FROM (SELECT FROM ({listed}) l LIMIT %(limit)s) s
+SELECT count(*) AS number FROM (SELECT 1 FROM ({listed}) l LIMIT %(limit)s) s
 
 -- name: listed
 -- Fragment: the visible vectors, up to a limit.
@@ -245,7 +245,7 @@ SELECT i.*, i.xmin FROM items i
 SELECT c.version, CASE WHEN c.version IS DISTINCT FROM %(known)s::bigint THEN (
     SELECT COALESCE(string_agg(uuid_send(s.item_id) || xidsend(s.version), ''::bytea), ''::bytea) FROM (
         SELECT i.item_id, i.xmin AS version FROM ({owned}) i WHERE {live} AND {visible} LIMIT %(limit)s) s
-) END, EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = ANY(%(topics)s))
+) END, EXISTS (SELECT 1 FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = ANY(%(topics)s))
 FROM ({changes}) c
 
 -- name: snapshot_columns
@@ -273,7 +273,7 @@ WITH counted AS MATERIALIZED ({changes}), seen AS MATERIALIZED (
     SELECT i.*, uuid_send(i.item_id) || xidsend(i.xmin) AS entry FROM counted c CROSS JOIN LATERAL ({owned}) i
     WHERE c.version IS DISTINCT FROM %(known)s::bigint AND {live} AND {visible} LIMIT %(limit)s
 )
-SELECT c.version, EXISTS (SELECT FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = ANY(%(topics)s)) AS waiting,
+SELECT c.version, EXISTS (SELECT 1 FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = ANY(%(topics)s)) AS waiting,
     CASE WHEN COALESCE(r.place, 1) = 1 THEN (SELECT string_agg(s.entry, ''::bytea) FROM seen s) END AS entries,
     CASE WHEN COALESCE(r.place, 1) = 1 THEN (
         SELECT string_agg(uuid_send(e.item_id) || uuid_send(e.source_item_id), ''::bytea)
@@ -286,37 +286,6 @@ LEFT JOIN LATERAL (
     SELECT row_number() OVER () AS place, {snapshot_columns} FROM seen i WHERE i.entry NOT IN (
         SELECT substring(%(entries)s::bytea FROM n * 20 + 1 FOR 20)
         FROM generate_series(0, length(%(entries)s::bytea) / 20 - 1) AS n)) r ON true
-
--- name: add_counts
--- Adds how often items were recalled since the last flush.
-INSERT INTO access (tenant_id, item_id, times, last_at)
-SELECT i.tenant_id, i.item_id, g.times, g.last_at
-FROM unnest(%(item_ids)s::uuid[], %(times)s::bigint[], %(last_ats)s::timestamptz[]) AS g (item_id, times, last_at)
-JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at IS NULL
-ORDER BY i.item_id
-ON CONFLICT (tenant_id, item_id) DO UPDATE SET
-    times = access.times + excluded.times, last_at = GREATEST(access.last_at, excluded.last_at)
-
--- name: note_uses
--- Who saw items last, and where; the last one of a slot stays. Nothing is written of a user who was erased meanwhile.
-INSERT INTO uses (tenant_id, item_id, slot, owned_by, agent_id, session_id, via, last_at)
-SELECT DISTINCT ON (i.item_id, s.slot) i.tenant_id, i.item_id, s.slot, g.owned_by, g.agent_id, g.session_id, g.via, g.last_at
-FROM unnest(%(item_ids)s::uuid[], %(owners)s::text[], %(agents)s::text[], %(sessions)s::text[], %(vias)s::text[],
-    %(last_ats)s::timestamptz[]) AS g (item_id, owned_by, agent_id, session_id, via, last_at)
-CROSS JOIN LATERAL (SELECT hashtext(concat_ws(chr(31), g.owned_by, g.agent_id, g.session_id, g.via)) & 15 AS slot) s
-JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at IS NULL
-WHERE NOT is_erased_owner(g.owned_by, g.last_at)
-ORDER BY i.item_id, s.slot, g.last_at DESC
-ON CONFLICT (tenant_id, item_id, slot) DO UPDATE SET
-    owned_by = excluded.owned_by, agent_id = excluded.agent_id, session_id = excluded.session_id, via = excluded.via,
-    last_at = excluded.last_at
-
--- name: list_uses
--- Who saw an item last, newest first; of one owner, where named.
-SELECT CASE WHEN left(owned_by, 5) = 'user:' THEN substr(owned_by, 6) END AS user_id, agent_id, session_id, via, last_at
-FROM uses
-WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND (%(owned_by)s::text IS NULL OR owned_by = %(owned_by)s)
-ORDER BY last_at DESC
 
 -- name: version
 -- How often the memory of these owners has changed; of a user with all sessions, of a session with all of its line. Found as in
@@ -335,10 +304,10 @@ CROSS JOIN LATERAL (
 -- name: outdated_among
 -- Pairs of these items: a fact of the first has ended, and the second is the fact that ended it, or what that was taken from.
 SELECT DISTINCT o.source_item_id, n.item_id FROM evidence o
-JOIN items f ON f.tenant_id = o.tenant_id AND f.item_id = o.item_id AND f.kind = 'fact' AND f.superseded_by IS NOT NULL
+JOIN items f ON f.tenant_id = %(tenant_id)s AND f.item_id = o.item_id AND f.kind = 'fact' AND f.superseded_by IS NOT NULL
 CROSS JOIN LATERAL (
     SELECT f.superseded_by AS item_id
-    UNION ALL SELECT s.source_item_id FROM evidence s WHERE s.tenant_id = o.tenant_id AND s.item_id = f.superseded_by) n
+    UNION ALL SELECT s.source_item_id FROM evidence s WHERE s.tenant_id = %(tenant_id)s AND s.item_id = f.superseded_by) n
 WHERE o.tenant_id = %(tenant_id)s AND o.source_item_id = ANY(%(item_ids)s) AND n.item_id = ANY(%(item_ids)s)
     AND n.item_id <> o.source_item_id
 

@@ -21,15 +21,14 @@ from typing import Any
 import structlog
 
 from recordari.core.identity import Owner, SessionId, TenantId
-from recordari.errors import ConfigurationError, ProviderError
+from recordari.errors import ProviderError
+from recordari.kit.redis import CONNECT_FACTOR, connect_redis, is_refusal
 from recordari.models.http import CircuitBreaker
 
 log = structlog.get_logger(__name__)
 
 TIMEOUT = 0.05
 """Seconds that Redis may take for an answer."""
-CONNECT_FACTOR = 4
-"""A connection takes several round trips, each as long as a command may take."""
 LIFETIME = 300
 """Seconds for which Redis keeps a copy."""
 MOST_FAILURES = 3
@@ -52,29 +51,7 @@ class SessionCache:
         self._timeout = timeout
         self._counts = dict.fromkeys(("hits", "misses", "failures", "drops"), 0)
         if url is not None:
-            self._connect(url)
-
-    def _connect(self, url: str) -> None:
-        try:
-            import redis.asyncio as library
-            from redis.backoff import NoBackoff
-        except ImportError as error:
-            raise ConfigurationError("RECORDARI_REDIS_URL needs the extra: pip install 'recordari[redis]'") from error
-        self._errors = (library.RedisError, OSError, TimeoutError)
-        self._refusal = library.ResponseError
-        try:
-            # Retries of the library would hide failures from the breaker.
-            self._client = library.Redis.from_url(
-                url,
-                socket_timeout=self._timeout,
-                socket_connect_timeout=self._timeout * CONNECT_FACTOR,
-                retry=library.retry.Retry(NoBackoff(), 0),
-                protocol=2,
-            )
-        except ValueError as error:
-            raise ConfigurationError(
-                "RECORDARI_REDIS_URL is not an address of Redis, such as redis://127.0.0.1:6379/0"
-            ) from error
+            self._client, self._errors = connect_redis(url, timeout=timeout)
 
     async def read(
         self,
@@ -131,8 +108,8 @@ class SessionCache:
                 answer = await call()
         except self._errors as error:
             self._counts["failures"] += 1
-            # A refusal is an answer too: Redis is full or read-only.
-            (self.breaker.succeeded if isinstance(error, self._refusal) else self.breaker.failed)()
+            # A refusal is an answer too.
+            (self.breaker.succeeded if is_refusal(error) else self.breaker.failed)()
             log.warning("cache_failed", operation=operation, error=type(error).__name__)
             raise ProviderError("Redis failed or did not answer in time", service="Redis") from error
         self.breaker.succeeded()

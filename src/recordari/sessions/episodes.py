@@ -16,7 +16,6 @@ from recordari.db.outbox import Batch
 from recordari.errors import InvalidInput, Unauthenticated
 from recordari.kit.resources import Resources
 from recordari.memory import remember
-from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import Remembered
 from recordari.sessions import run_storage
 from recordari.sessions.rules.runs import EPISODE_DAYS, EPISODES_GIVEN, MAX_EPISODES, MOST_EPISODES_GIVEN, checked_json
@@ -61,11 +60,10 @@ async def append_episode(
     with resources.telemetry.measured("append_episode"):
         ready = await remember.make_ready(resources, identity, [new])
         async with resources.database.transaction(identity) as tx:
-            (remembered,), changed = await remember.save_ready(tx, ready)
-            sampled = [item_id for item_id in changed if item_id.int % TRIM_EVERY == 0]
+            (remembered,), changes = await remember.save_ready(tx, ready)
+            sampled = [item_id for item_id in changes.item_ids if item_id.int % TRIM_EVERY == 0]
             await outbox.add(tx, TRIM_TOPIC, sampled)
-    if changed:
-        resources.wake(EMBED_TOPIC)
+    changes.wake(resources)
     if sampled:
         resources.wake(TRIM_TOPIC)
     return remembered

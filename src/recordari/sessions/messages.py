@@ -28,10 +28,9 @@ from recordari.db.queries import columns_of
 from recordari.errors import Conflict, InvalidInput
 from recordari.kit.resources import Resources
 from recordari.memory import remember
-from recordari.memory.index import EMBED_TOPIC, Threads
+from recordari.memory.index import EMBED_TOPIC, with_meanings
 from recordari.memory.remember import MAX_BATCH, Ready, Remembered, with_source_ref
-from recordari.memory.storage import Meaning, Row
-from recordari.memory.tenant_view import TenantViews
+from recordari.memory.storage import Row
 from recordari.sessions import storage
 from recordari.sessions.rules.runs import checked_json
 from recordari.sessions.rules.sessions import Session, SessionNote
@@ -107,12 +106,14 @@ async def add_messages(
             return added
         async with entered(resources, identity, identity.session_id) as (tx, current, _):
             ready = _in_session(ready, current.session)
-            remembered, changed = await remember.save_ready(tx, ready)
+            if len(ready.rows) <= QUICK_MESSAGES:  # more would keep the transaction waiting for a thread
+                ready = replace(ready, rows=await with_meanings(resources, identity, ready.rows))
+            remembered, changes = await remember.save_ready(tx, ready)
             # One with its own id that is not changed was written, and counted, over a connection that was lost.
             fresh = [
                 row
                 for row, result in zip(ready.rows, remembered, strict=True)
-                if result.was_new and result.id in changed
+                if result.was_new and result.id in changes.item_ids
             ]
             if notes := _notes(fresh, now=now):
                 await keep_notes(tx, current.session, notes, now=now)
@@ -123,8 +124,7 @@ async def add_messages(
             due = _summary_due(current.session, session)
             if due:
                 await outbox.add(tx, SUMMARISE_TOPIC, [session.session_ref])
-        if changed:
-            resources.wake(EMBED_TOPIC)
+        changes.wake(resources)
         if due:
             resources.wake(SUMMARISE_TOPIC)
         resources.get(OpenSessions).note(identity, replace(current, session=session))
@@ -172,21 +172,13 @@ async def _add_quickly(resources: Resources, identity: Identity, ready: Ready, *
     rows, limit = _in_session(ready, current.session).rows, limit_of(resources, current)
     if _notes(rows, now=now) or len({row.item.source_ref for row in rows}) < len(rows):
         return None
-    view = await resources.get(TenantViews).get(resources.database, identity)
-    threads = resources.get(Threads)
-
-    def meaning(row: Row) -> Meaning | None:
-        found = remember.meaning_of(resources, identity, row, model_id=view.model_id)
-        threads.note(identity.tenant_id, row)  # it is before the next one; a vector for which it was not is not kept
-        return found
-
+    rows = await with_meanings(resources, identity, rows)
     try:
         session, topics = await storage.add_rows(
             resources.database,
             identity,
             current.session,
             rows,
-            meaning,
             tokens=sum(counted(row.item.content, limit) for row in rows),
             limit=limit,
             embed_topic=EMBED_TOPIC,

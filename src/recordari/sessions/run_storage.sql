@@ -146,8 +146,8 @@ FROM tool_calls WHERE tenant_id = %(tenant_id)s AND run_id = %(run_id)s AND owne
 -- The stored results of a run's tool calls: the item's text, or the whole body behind it.
 SELECT c.number, i.content, p.body, p.object_key
 FROM tool_calls c
-JOIN items i ON i.tenant_id = c.tenant_id AND i.item_id = c.result_id AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
-LEFT JOIN payloads p ON p.tenant_id = c.tenant_id AND p.payload_key = c.result_key
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = c.result_id AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
+LEFT JOIN payloads p ON p.tenant_id = %(tenant_id)s AND p.payload_key = c.result_key
 WHERE c.tenant_id = %(tenant_id)s AND c.run_id = %(run_id)s AND c.owned_by = %(owned_by)s
 
 -- name: newest_episodes
@@ -168,7 +168,7 @@ SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND kind = 'episode'
 DELETE FROM items WHERE tenant_id = %(tenant_id)s AND item_id IN (
     SELECT item_id FROM items
     WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND created_at < %(before)s AND pinned_at IS NULL AND NOT EXISTS (
-        SELECT FROM holds h WHERE h.tenant_id = items.tenant_id AND h.item_id = items.item_id)
+        SELECT 1 FROM holds h WHERE h.tenant_id = %(tenant_id)s AND h.item_id = items.item_id)
     LIMIT %(limit)s)
 
 -- name: delete_oldest_episodes
@@ -176,7 +176,7 @@ DELETE FROM items WHERE tenant_id = %(tenant_id)s AND item_id IN (
 DELETE FROM items WHERE tenant_id = %(tenant_id)s AND item_id IN (
     SELECT item_id FROM items
     WHERE tenant_id = %(tenant_id)s AND kind = 'episode' AND pinned_at IS NULL AND NOT EXISTS (
-        SELECT FROM holds h WHERE h.tenant_id = items.tenant_id AND h.item_id = items.item_id)
+        SELECT 1 FROM holds h WHERE h.tenant_id = %(tenant_id)s AND h.item_id = items.item_id)
     ORDER BY item_id LIMIT %(limit)s)
 
 -- name: lock_owner
@@ -273,7 +273,7 @@ DELETE FROM state WHERE tenant_id = %(tenant_id)s AND (owner_kind, owner_id, own
 DELETE FROM state_owners WHERE tenant_id = %(tenant_id)s AND (owner_kind, owner_id, owned_by) IN (
     SELECT o.owner_kind, o.owner_id, o.owned_by FROM state_owners o
     WHERE o.tenant_id = %(tenant_id)s AND o.written_at < %(before)s AND NOT EXISTS (
-        SELECT FROM state s
-        WHERE s.tenant_id = o.tenant_id AND s.owner_kind = o.owner_kind AND s.owner_id = o.owner_id
+        SELECT 1 FROM state s
+        WHERE s.tenant_id = %(tenant_id)s AND s.owner_kind = o.owner_kind AND s.owner_id = o.owner_id
             AND s.owned_by = o.owned_by)
     ORDER BY o.written_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)

@@ -19,9 +19,8 @@ from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.memory import remember
 from recordari.memory import storage as memory_storage
-from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.objects import Objects
-from recordari.memory.remember import MAX_BATCH, Ready, Remembered, with_source_ref
+from recordari.memory.remember import MAX_BATCH, Ready, Remembered, Written, with_source_ref
 from recordari.privacy.sanitise import sanitise_json
 from recordari.sessions import run_storage, storage
 from recordari.sessions.messages import with_usage
@@ -334,14 +333,13 @@ async def record_tool_calls(
             raise Conflict(f"the run has {run.status} already; record its calls before it ends")
         numbers = numbers_of(calls, run.calls)
         fresh = {number for number in numbers if number > run.calls}
-        results, changed = await _save_results(tx, run, ready, calls, numbers, fresh)
+        results, changes = await _save_results(tx, run, ready, calls, numbers, fresh)
         rows = [_numbered(row, number, results.get(number)) for row, number in zip(rows, numbers, strict=True)]
         await run_storage.insert_calls(tx, run, [row for row in rows if row.number in fresh])
         recorded = await run_storage.find_calls(tx, run, numbers)
         _check_same(rows, recorded)
         await _note_useful(resources, tx, run, zip(calls, numbers, strict=True), results)
-    if changed:
-        resources.wake(EMBED_TOPIC)
+    changes.wake(resources)
     for row in rows:
         if row.number in fresh and row.latency_ms is not None:
             failed = row.error is not None
@@ -403,16 +401,16 @@ async def _save_results(
     calls: Sequence[NewToolCall],
     numbers: Sequence[int],
     fresh: set[int],
-) -> tuple[dict[int, Remembered], list[UUID]]:
-    """Save the results of new calls: the items by the number of their call, and the ids of those with new text."""
+) -> tuple[dict[int, Remembered], Written]:
+    """Save the results of new calls: the items by the number of their call, and what they changed."""
     with_result = [number for call, number in zip(calls, numbers, strict=True) if not call.has_blank_result]
     rows = {
         number: with_source_ref(row, f"{run.run_id}:{number}")
         for row, number in zip(ready.rows, with_result, strict=True)
         if number in fresh
     }
-    remembered, changed = await remember.save_ready(tx, replace(ready, rows=tuple(rows.values())))
-    return dict(zip(rows, remembered, strict=True)), changed
+    remembered, changes = await remember.save_ready(tx, replace(ready, rows=tuple(rows.values())))
+    return dict(zip(rows, remembered, strict=True)), changes
 
 
 def _check_same(rows: Sequence[CallRow], recorded: Sequence[ToolCall]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
@@ -19,7 +19,7 @@ from recordari.db.database import BatchedQuery, Database, Record, Transaction, a
 from recordari.db.pipeline import Part
 from recordari.db.queries import Queries, columns_of
 from recordari.memory import storage as memory_storage
-from recordari.memory.storage import Meaning, Row
+from recordari.memory.storage import Row
 from recordari.sessions.rules.runs import ABANDONED
 from recordari.sessions.rules.sessions import MAX_NOTES, CloseReason, Fold, Session, SessionNote
 from recordari.sessions.rules.window import Message, role_of
@@ -145,12 +145,14 @@ async def save_window(tx: Transaction, session: Session, *, now: datetime) -> No
     await tx.run(queries.save_window, **columns_of(session, owned_by=session.owned_by, now=now))
 
 
+ADD_MESSAGES = queries.add_messages.filled(new_items=memory_storage.queries.new_items.sql)
+
+
 async def add_rows(
     database: Database,
     identity: Identity,
     session: Session,
     rows: Sequence[Row],
-    meaning: Callable[[Row], Meaning | None],
     *,
     tokens: int,
     limit: int,
@@ -158,29 +160,36 @@ async def add_rows(
     summary_topic: str,
     every: int,
     now: datetime,
-) -> tuple[Session, list[str]]:
+) -> tuple[Session, set[str]]:
     """Write messages with their meanings and the session's window, in one round trip.
 
     Returns the session after it and the topics with work. `Conflict` if the session is not as it was: nothing is written.
     """
-    of_session = {"session_id": session.session_id, "owned_by": session.owned_by, "tokens": tokens, "now": now}
-    expected = {"root_id": session.root_id, "limit": limit, "thread": session.thread}
-    owners = list({row.item.owned_by for row in rows})
-    added = {"many": len(rows), "every": every, "topic": summary_topic}
+    expected = {"session_id": session.session_id, "owned_by": session.owned_by, "root_id": session.root_id}
+    room = {"tokens": tokens, "limit": limit, "thread": session.thread, "now": now}
 
     def following() -> Iterator[Part]:
-        yield queries.refuse_known, {"owners": owners, "source_refs": [row.item.source_ref for row in rows]}
-        yield from memory_storage.parts_of(rows, topic=embed_topic, meaning=meaning)
-        yield queries.save_added, {**of_session, **added}
+        yield (
+            ADD_MESSAGES,
+            {
+                **memory_storage.insert_values(rows, topic=embed_topic),
+                "of_session": session.session_id,
+                "of_owner": session.owned_by,
+                "tokens_added": tokens,
+                "now": now,
+                "many": len(rows),
+                "every": every,
+                "summary_topic": summary_topic,
+            },
+        )
 
-    _, _, _, *meant, ((messages, first, window_tokens, epoch, folds),) = await database.pipeline(
-        identity, queries.enter_open, {**of_session, **expected}, following
-    )
-    topics = {topic if is_embedded else embed_topic for ((topic, is_embedded),) in meant}
+    _, written = await database.pipeline(identity, queries.enter_open, expected | room, following)
+    _, _, messages, first, window_tokens, epoch, folds = written[0]
+    topics = {topic for _, topic, *_ in written if topic is not None}
     if messages // every != (messages - len(rows)) // every:
         topics.add(summary_topic)
     window = {"messages": messages, "window_from": first, "window_tokens": window_tokens, "epoch": epoch}
-    return replace(session, **window, folds=_folds(folds)), [topic for topic in topics if topic is not None]
+    return replace(session, **window, folds=_folds(folds)), topics
 
 
 async def save_summary(

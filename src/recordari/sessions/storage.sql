@@ -4,7 +4,7 @@ SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_i
     s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
     s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.tail_before, s.tail_moves, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
     s.summary_trust, s.folded_to, s.folds, (
-    SELECT window_tokens FROM agents a WHERE a.tenant_id = s.tenant_id AND a.agent_id = s.agent_id) AS model_tokens
+    SELECT window_tokens FROM agents a WHERE a.tenant_id = %(tenant_id)s AND a.agent_id = s.agent_id) AS model_tokens
 FROM sessions s
 WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s AND s.status = 'open' AND s.root_id = COALESCE(
     (SELECT root_id FROM sessions
@@ -15,37 +15,37 @@ FOR UPDATE OF s
 -- Locks a session that is as expected (open, not idle, with room in its window), then its thread: every writer takes the locks in
 -- this order. Nothing of the transaction is done if the session is not as expected.
 WITH entered AS MATERIALIZED (
-    SELECT FROM sessions s
+    SELECT 1 FROM sessions s
     WHERE s.tenant_id = %(tenant_id)s AND s.session_id = %(session_id)s AND s.owned_by = %(owned_by)s
         AND s.root_id = %(root_id)s AND s.status = 'open' AND s.active_at + s.idle_seconds * interval '1 second' >= %(now)s
         AND s.window_tokens + %(tokens)s <= %(limit)s
     FOR UPDATE
 )
-SELECT CASE WHEN EXISTS (SELECT FROM entered)
+SELECT CASE WHEN EXISTS (SELECT 1 FROM entered)
     THEN pg_advisory_xact_lock(thread_lock(%(tenant_id)s::uuid, %(thread)s::text)) IS NOT NULL
     ELSE refuse('the session is not as expected') END
 
--- name: refuse_known
--- Nothing of the transaction is done if one of the messages is known. A statement after the lock: it sees what was written before.
-SELECT CASE WHEN EXISTS (
-    SELECT FROM unnest(%(source_refs)s::text[]) AS g (source_ref) CROSS JOIN LATERAL (
-        SELECT FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.owned_by = ANY(%(owners)s)
-            AND i.kind IN ('chat_message', 'tool_output') AND i.source_ref = g.source_ref OFFSET 0) known)
-    THEN refuse('a message is known') ELSE true END
-
--- name: save_added
--- The window of a session after some messages, with an outbox entry when its summary is due.
-WITH saved AS (
+-- name: add_messages
+-- New messages with the window of their session, and an outbox entry when its summary is due. A statement after the lock: it sees
+-- what was written before. Nothing is done if one of the messages is known, also as one of another kind, or was forgotten.
+{new_items}, saved AS (
     UPDATE sessions SET active_at = GREATEST(active_at, %(now)s), messages = messages + %(many)s,
-        window_tokens = window_tokens + %(tokens)s
-    WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s
+        window_tokens = window_tokens + %(tokens_added)s
+    WHERE tenant_id = %(tenant_id)s AND session_id = %(of_session)s AND owned_by = %(of_owner)s
     RETURNING session_ref, messages, window_from, window_tokens, epoch, folds
-), queued AS (
+), due AS (
     INSERT INTO outbox (topic, tenant_id, ref)
-    SELECT %(topic)s::text, %(tenant_id)s::uuid, session_ref FROM saved
+    SELECT %(summary_topic)s::text, %(tenant_id)s::uuid, session_ref FROM saved
     WHERE messages / %(every)s <> (messages - %(many)s) / %(every)s
 )
-SELECT messages, window_from, window_tokens, epoch, folds FROM saved
+SELECT CASE WHEN (SELECT count(*) FROM made) <> %(many)s OR EXISTS (
+        SELECT 1 FROM given g CROSS JOIN LATERAL (
+            SELECT 1 FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.owned_by = g.owned_by
+                AND i.kind = CASE g.kind WHEN 'chat_message' THEN 'tool_output' ELSE 'chat_message' END
+                AND i.source_ref = g.source_ref OFFSET 0) known)
+    THEN refuse('a message is known') ELSE true END,
+    meant.next_topic, saved.messages, saved.window_from, saved.window_tokens, saved.epoch, saved.folds
+FROM saved LEFT JOIN meant ON true ORDER BY meant.ordinal
 
 -- name: find_newest
 -- The newest session of the owner's line that the id belongs to; with the size of its agent's model.
@@ -53,7 +53,7 @@ SELECT s.session_id, s.session_ref, s.root_id, s.continues, s.user_id, s.agent_i
     s.idle_seconds, s.notes_seconds, s.window_share, s.metadata, s.opened_at, s.active_at, s.closed_at, s.messages, s.window_from,
     s.window_tokens, s.epoch, s.epoch_from, s.epoch_to, s.tail_before, s.tail_moves, s.prompt_tokens, s.summary, s.summary_id, s.summarised_to,
     s.summary_trust, s.folded_to, s.folds, (
-    SELECT window_tokens FROM agents a WHERE a.tenant_id = s.tenant_id AND a.agent_id = s.agent_id) AS model_tokens
+    SELECT window_tokens FROM agents a WHERE a.tenant_id = %(tenant_id)s AND a.agent_id = s.agent_id) AS model_tokens
 FROM sessions s
 WHERE s.tenant_id = %(tenant_id)s AND s.owned_by = %(owned_by)s AND s.root_id = (
     SELECT root_id FROM sessions
@@ -230,7 +230,7 @@ CROSS JOIN LATERAL (
 -- The newest messages before a position that the summary of their session does not cover, newest first.
 SELECT i.item_id, i.kind, i.position, i.scope, i.trust, i.speaker, i.content, i.event_time, i.payload_key, i.metadata
 FROM sessions s
-JOIN items i ON i.tenant_id = s.tenant_id AND i.thread = %(thread)s AND i.position > s.summarised_to
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.thread = %(thread)s AND i.position > s.summarised_to
 WHERE s.tenant_id = %(tenant_id)s AND s.session_id = %(session_id)s AND s.owned_by = %(owned_by)s
     AND i.position < %(before)s
     AND i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL

@@ -19,7 +19,6 @@ from recordari.db.outbox import Batch
 from recordari.errors import ProviderError
 from recordari.kit.resources import Resources
 from recordari.memory import remember
-from recordari.memory.index import EMBED_TOPIC
 from recordari.memory.remember import Ready
 from recordari.models.base import fail_open
 from recordari.models.language import LanguageModel, fenced
@@ -147,7 +146,7 @@ async def _save(resources: Resources, identity: Identity, written: Sequence[_Wri
     objects = {item_id: key for one in written for item_id, key in one.ready.objects.items()}
     try:
         async with resources.database.transaction(identity) as tx:
-            remembered, changed = await remember.save_ready(tx, Ready(rows=rows, objects=objects))
+            remembered, changes = await remember.save_ready(tx, Ready(rows=rows, objects=objects))
             ids = iter(remembered)
             for one in written:
                 if not await one.save(tx, next(ids).id if one.ready.rows else None):
@@ -156,8 +155,7 @@ async def _save(resources: Resources, identity: Identity, written: Sequence[_Wri
         if len(written) == 1:
             return {written[0].session.session_ref}
         return {session_ref for one in written for session_ref in await _save(resources, identity, [one])}
-    if changed:
-        resources.wake(EMBED_TOPIC)
+    changes.wake(resources)
     return set()
 
 

@@ -66,7 +66,7 @@ FOR SHARE
 
 -- name: still_shared
 -- Which of these items are shared with a tenant and have not ended.
-SELECT s.item_id FROM shares s JOIN items i ON i.tenant_id = s.tenant_id AND i.item_id = s.item_id AND i.live
+SELECT s.item_id FROM shares s JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = s.item_id AND i.live
 WHERE s.tenant_id = %(tenant_id)s AND s.to_tenant_id = %(to_tenant_id)s AND s.item_id = ANY(%(item_ids)s)
 
 -- name: offer_link
@@ -92,7 +92,7 @@ DELETE FROM share_links WHERE tenant_id = %(tenant_id)s AND from_tenant_id = %(f
 -- name: list_links
 -- The tenants that share with this one, by name.
 SELECT l.from_tenant_id, l.from_name AS tenant, l.status, l.offered_at, l.decided_at, (
-    SELECT count(*) FROM items i WHERE i.tenant_id = l.tenant_id AND i.shared_from = l.from_name) AS items
+    SELECT count(*) FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.shared_from = l.from_name) AS items
 FROM share_links l WHERE l.tenant_id = %(tenant_id)s ORDER BY l.from_name
 
 -- name: insert_copy
@@ -129,7 +129,7 @@ SELECT ARRAY(SELECT shared_item_id FROM deleted) AS item_ids, ARRAY(SELECT entit
 -- Delete entities that only the deleted copies mentioned.
 DELETE FROM entities e
 WHERE e.tenant_id = %(tenant_id)s AND e.entity_id = ANY(%(entity_ids)s) AND NOT EXISTS (
-    SELECT FROM mentions m WHERE m.tenant_id = e.tenant_id AND m.entity_id = e.entity_id)
+    SELECT 1 FROM mentions m WHERE m.tenant_id = %(tenant_id)s AND m.entity_id = e.entity_id)
 
 -- name: list_to_copy
 -- An agent's own persistent facts and procedures, locked until the transaction ends.
@@ -182,7 +182,7 @@ ON CONFLICT DO NOTHING
 -- Copies whose original has no vector in the tenant's model yet.
 SELECT c.copy_id FROM unnest(%(copy_ids)s::uuid[]) AS c (copy_id)
 WHERE NOT EXISTS (
-    SELECT FROM vectors v JOIN tenants t ON t.tenant_id = v.tenant_id AND t.embedding_model = v.model_id
+    SELECT 1 FROM vectors v JOIN tenants t ON t.tenant_id = %(tenant_id)s AND t.embedding_model = v.model_id
     WHERE v.tenant_id = %(tenant_id)s AND v.item_id = c.copy_id)
 
 -- name: copy_workflows
@@ -193,7 +193,7 @@ SELECT p.tenant_id, g.copy_id, %(agent_id)s, p.task_type, p.name, 1, p.spec, p.s
 FROM unnest(%(workflow_ids)s::uuid[], %(copy_ids)s::uuid[]) AS g (workflow_id, copy_id)
 JOIN workflows p ON p.tenant_id = %(tenant_id)s AND p.workflow_id = g.workflow_id AND p.invalid_at IS NULL
 WHERE NOT EXISTS (
-    SELECT FROM workflows o WHERE o.tenant_id = p.tenant_id AND o.agent_type = %(agent_id)s AND o.task_type = p.task_type
+    SELECT 1 FROM workflows o WHERE o.tenant_id = %(tenant_id)s AND o.agent_type = %(agent_id)s AND o.task_type = p.task_type
         AND o.name = p.name)
 ON CONFLICT DO NOTHING
 RETURNING workflow_id

@@ -18,7 +18,7 @@ RETURNING tenant_id, name, language, plan, settings, created_at
 
 -- name: has_language
 -- Whether the server has a text search configuration of that name.
-SELECT EXISTS (SELECT FROM pg_ts_config WHERE cfgname = %(language)s)
+SELECT EXISTS (SELECT 1 FROM pg_ts_config WHERE cfgname = %(language)s)
 
 -- name: insert_user
 -- A new user; no row when it exists.
@@ -108,7 +108,7 @@ DELETE FROM sign_ins WHERE tenant_id = %(tenant_id)s AND expires_at <= %(now)s
 -- name: find_usage
 -- The last known usage of the tenant and its plan; no usage before the first count.
 SELECT t.plan, t.settings, u.items, u.bytes, u.writes, u.day
-FROM tenants t LEFT JOIN usage u ON u.tenant_id = t.tenant_id WHERE t.tenant_id = %(tenant_id)s
+FROM tenants t LEFT JOIN usage u ON u.tenant_id = %(tenant_id)s WHERE t.tenant_id = %(tenant_id)s
 
 -- name: add_usage
 -- Add recent writes to the usage.
@@ -166,5 +166,5 @@ DELETE FROM protected_sources WHERE tenant_id = %(tenant_id)s AND source_id = %(
 -- name: list_protected
 -- The protected sources with the number of their texts.
 SELECT s.source_id, s.protected_at, (
-    SELECT count(*) FROM protected_texts p WHERE p.tenant_id = s.tenant_id AND p.source_id = s.source_id) AS texts
+    SELECT count(*) FROM protected_texts p WHERE p.tenant_id = %(tenant_id)s AND p.source_id = s.source_id) AS texts
 FROM protected_sources s WHERE s.tenant_id = %(tenant_id)s ORDER BY s.protected_at, s.source_id

@@ -27,6 +27,7 @@ from recordari.lifetime import erase
 from recordari.lifetime import forget as forget_verbs
 from recordari.memory import items, remember
 from recordari.memory.versions import item_history
+from recordari.privacy.sanitise import clean_reason, sanitise_json
 from recordari.recall import recall as recall_verbs
 from recordari.recall.request import MAX_TOP_K, RecalledItem
 from recordari.sessions.messages import add_messages
@@ -125,7 +126,8 @@ async def add(caller: AgentCaller, body: AddRequest) -> dict[str, Any]:
         await add_messages(*owner.caller, messages, session_id=session, scope=owner.scope)
     results = []
     for message in messages:
-        for text in _memories_of(message, infer=infer):
+        for said in _memories_of(message, infer=infer):
+            text = await sanitise_json(*owner.caller, said)  # the answer shows it, and may be kept
             fact = await remember.remember_fact(
                 *owner.caller, text, scope=owner.scope, trust=TRUST[message.role], metadata=metadata, event_time=at
             )
@@ -297,10 +299,11 @@ async def batch_delete(caller: AgentCaller, body: BatchRequest) -> dict[str, str
 async def feedback(caller: AgentCaller, body: MemoryFeedback) -> dict[str, Any]:
     """Rate a memory as useful or wrong."""
     current, owner = await _current(caller, body.memory_id)
+    reason = await clean_reason(*owner, body.feedback_reason)
     if body.feedback is not None:
         opinion = "useful" if body.feedback.upper() == "POSITIVE" else "wrong"
-        await curate.give_feedback(*owner, current.item_id, opinion, reason=body.feedback_reason)
-    return {"id": str(body.memory_id), "feedback": body.feedback, "feedback_reason": body.feedback_reason}
+        await curate.give_feedback(*owner, current.item_id, opinion, reason=reason)
+    return {"id": str(body.memory_id), "feedback": body.feedback, "feedback_reason": reason}
 
 
 def _message(message: dict[str, Any], at: datetime | None) -> NewMessage:

@@ -21,9 +21,9 @@ ORDER BY session_ref LIMIT %(limit)s
 -- Runs with their turns and tool calls, a page at a time.
 SELECT run_ref::text AS key, to_jsonb(t) - 'tenant_id' || jsonb_build_object(
     'turn_log', (SELECT COALESCE(jsonb_agg(to_jsonb(u) - 'tenant_id' ORDER BY u.number), '[]') FROM turns u
-        WHERE u.tenant_id = t.tenant_id AND u.run_id = t.run_id AND u.owned_by = t.owned_by),
+        WHERE u.tenant_id = %(tenant_id)s AND u.run_id = t.run_id AND u.owned_by = t.owned_by),
     'tool_calls', (SELECT COALESCE(jsonb_agg(to_jsonb(c) - 'tenant_id' ORDER BY c.number), '[]') FROM tool_calls c
-        WHERE c.tenant_id = t.tenant_id AND c.run_id = t.run_id AND c.owned_by = t.owned_by)) AS row
+        WHERE c.tenant_id = %(tenant_id)s AND c.run_id = t.run_id AND c.owned_by = t.owned_by)) AS row
 FROM runs t
 WHERE tenant_id = %(tenant_id)s AND run_ref > COALESCE(NULLIF(%(after)s, ''), '00000000-0000-0000-0000-000000000000')::uuid
     AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
@@ -92,8 +92,8 @@ ORDER BY session_id, owned_by LIMIT %(limit)s
 -- name: export_evidence
 -- What items rest on, a page at a time; apart from the items, because a source may come after what rests on it.
 SELECT concat_ws(chr(31), e.item_id, e.source_item_id) AS key, to_jsonb(e) - 'tenant_id' AS row FROM evidence e
-JOIN items t ON t.tenant_id = e.tenant_id AND t.item_id = e.item_id AND t.shared_from IS NULL
-JOIN items o ON o.tenant_id = e.tenant_id AND o.item_id = e.source_item_id AND o.shared_from IS NULL
+JOIN items t ON t.tenant_id = %(tenant_id)s AND t.item_id = e.item_id AND t.shared_from IS NULL
+JOIN items o ON o.tenant_id = %(tenant_id)s AND o.item_id = e.source_item_id AND o.shared_from IS NULL
 WHERE e.tenant_id = %(tenant_id)s AND (e.item_id, e.source_item_id) > (
         COALESCE(NULLIF(split_part(%(after)s, chr(31), 1), ''), '00000000-0000-0000-0000-000000000000')::uuid,
         COALESCE(NULLIF(split_part(%(after)s, chr(31), 2), ''), '00000000-0000-0000-0000-000000000000')::uuid)
@@ -128,7 +128,7 @@ ORDER BY document_id, ordinal LIMIT %(limit)s
 SELECT p.document_id::text AS key, p.object_key, jsonb_build_object(
     'document_id', p.document_id, 'revision', d.revision, 'media_type', p.media_type,
     'body', translate(encode(p.body, 'base64'), E'\n', '')) AS row
-FROM payloads p JOIN documents d ON d.tenant_id = p.tenant_id AND d.document_id = p.document_id
+FROM payloads p JOIN documents d ON d.tenant_id = %(tenant_id)s AND d.document_id = p.document_id
 WHERE p.tenant_id = %(tenant_id)s AND p.document_id > COALESCE(NULLIF(%(after)s, ''), '00000000-0000-0000-0000-000000000000')::uuid
 ORDER BY p.document_id LIMIT %(limit)s
 
@@ -141,7 +141,7 @@ ORDER BY source_id LIMIT %(limit)s
 -- name: export_feedback
 -- What people think of items, a page at a time.
 SELECT concat_ws(chr(31), f.item_id, f.given_by) AS key, to_jsonb(f) - 'tenant_id' AS row FROM feedback f
-JOIN items t ON t.tenant_id = f.tenant_id AND t.item_id = f.item_id AND t.shared_from IS NULL
+JOIN items t ON t.tenant_id = %(tenant_id)s AND t.item_id = f.item_id AND t.shared_from IS NULL
 WHERE f.tenant_id = %(tenant_id)s AND (f.item_id, f.given_by) > (
         COALESCE(NULLIF(split_part(%(after)s, chr(31), 1), ''), '00000000-0000-0000-0000-000000000000')::uuid,
         split_part(%(after)s, chr(31), 2))
@@ -151,7 +151,7 @@ ORDER BY f.item_id, f.given_by LIMIT %(limit)s
 -- name: export_holds
 -- Which actions rest on which items, a page at a time.
 SELECT concat_ws(chr(31), h.item_id, h.action_id) AS key, to_jsonb(h) - 'tenant_id' AS row FROM holds h
-JOIN items t ON t.tenant_id = h.tenant_id AND t.item_id = h.item_id AND t.shared_from IS NULL
+JOIN items t ON t.tenant_id = %(tenant_id)s AND t.item_id = h.item_id AND t.shared_from IS NULL
 WHERE h.tenant_id = %(tenant_id)s AND (h.item_id, h.action_id) > (
         COALESCE(NULLIF(split_part(%(after)s, chr(31), 1), ''), '00000000-0000-0000-0000-000000000000')::uuid,
         split_part(%(after)s, chr(31), 2))
@@ -205,7 +205,7 @@ ORDER BY report_id LIMIT %(limit)s
 
 -- name: has_tombstones
 -- Whether the tenant has forgotten anything.
-SELECT EXISTS (SELECT FROM tombstones WHERE tenant_id = %(tenant_id)s)
+SELECT EXISTS (SELECT 1 FROM tombstones WHERE tenant_id = %(tenant_id)s)
 
 -- name: import_users
 -- Users of an export who were not erased since.
@@ -229,28 +229,28 @@ RETURNING session_ref
 -- Runs of an export, in sessions that are here.
 INSERT INTO runs SELECT g.* FROM jsonb_populate_recordset(NULL::runs, %(rows)s) g
 WHERE (g.user_id IS NULL OR NOT is_erased_user(g.user_id, g.started_at)) AND EXISTS (
-    SELECT FROM sessions s WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id AND s.owned_by = g.owned_by)
+    SELECT 1 FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.session_id = g.session_id AND s.owned_by = g.owned_by)
 ON CONFLICT DO NOTHING
 
 -- name: import_turns
 -- Turns of runs that are here.
 INSERT INTO turns SELECT g.* FROM jsonb_populate_recordset(NULL::turns, %(rows)s) g
-WHERE EXISTS (SELECT FROM runs r WHERE r.tenant_id = g.tenant_id AND r.run_id = g.run_id AND r.owned_by = g.owned_by)
+WHERE EXISTS (SELECT 1 FROM runs r WHERE r.tenant_id = %(tenant_id)s AND r.run_id = g.run_id AND r.owned_by = g.owned_by)
 ON CONFLICT DO NOTHING
 
 -- name: import_tool_calls
 -- Tool calls of runs that are here.
 INSERT INTO tool_calls SELECT g.* FROM jsonb_populate_recordset(NULL::tool_calls, %(rows)s) g
-WHERE EXISTS (SELECT FROM runs r WHERE r.tenant_id = g.tenant_id AND r.run_id = g.run_id AND r.owned_by = g.owned_by)
+WHERE EXISTS (SELECT 1 FROM runs r WHERE r.tenant_id = %(tenant_id)s AND r.run_id = g.run_id AND r.owned_by = g.owned_by)
 ON CONFLICT DO NOTHING
 
 -- name: import_notes
 -- Notes of sessions that are here, unless what they were noted from was forgotten; a user's export: of that user's sessions.
 INSERT INTO notes SELECT g.* FROM jsonb_populate_recordset(NULL::notes, %(rows)s) g
 WHERE EXISTS (
-    SELECT FROM sessions s WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id AND s.owned_by = g.owned_by
+    SELECT 1 FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.session_id = g.session_id AND s.owned_by = g.owned_by
         AND (%(user_id)s::text IS NULL OR s.user_id = %(user_id)s)) AND NOT EXISTS (
-    SELECT FROM tombstones t WHERE t.tenant_id = g.tenant_id AND t.item_id = g.item_id)
+    SELECT 1 FROM tombstones t WHERE t.tenant_id = %(tenant_id)s AND t.item_id = g.item_id)
 ON CONFLICT DO NOTHING
 
 -- name: import_state_owners
@@ -271,8 +271,8 @@ FROM jsonb_to_recordset(%(rows)s) AS g (
     tenant_id uuid, owner_kind text, owner_id text, owned_by text, key text, value_text text, bytes integer, version bigint,
     updated_at timestamptz, expires_at timestamptz)
 WHERE EXISTS (
-    SELECT FROM state_owners o
-    WHERE o.tenant_id = g.tenant_id AND o.owner_kind = g.owner_kind AND o.owner_id = g.owner_id AND o.owned_by = g.owned_by)
+    SELECT 1 FROM state_owners o
+    WHERE o.tenant_id = %(tenant_id)s AND o.owner_kind = g.owner_kind AND o.owner_id = g.owner_id AND o.owned_by = g.owned_by)
 ON CONFLICT DO NOTHING
 
 -- name: import_entries
@@ -283,9 +283,9 @@ INSERT INTO entries (
 SELECT g.tenant_id, g.entry_id, g.scope, g.owner_id, g.path, g.namespace, g.key, g.value, g.version, i.item_id, g.ttl_seconds,
     g.created_at, g.updated_at, g.expires_at
 FROM jsonb_populate_recordset(NULL::entries, %(rows)s) g
-LEFT JOIN items i ON i.tenant_id = g.tenant_id AND i.item_id = g.item_id AND i.anonymized_at IS NULL
+LEFT JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at IS NULL
 WHERE (g.scope <> 'user' OR NOT is_erased_user(g.owner_id, g.updated_at)) AND NOT EXISTS (
-    SELECT FROM tombstones t WHERE t.tenant_id = g.tenant_id AND t.item_id = g.item_id)
+    SELECT 1 FROM tombstones t WHERE t.tenant_id = %(tenant_id)s AND t.item_id = g.item_id)
 ON CONFLICT DO NOTHING
 
 -- name: import_items
@@ -299,10 +299,10 @@ SELECT
     g.superseded_by, g.archived_at, g.deleted_at, g.anonymized_at, g.extracted_at, g.judged_at, g.pinned_at
 FROM jsonb_populate_recordset(NULL::items, %(rows)s) g
 -- What is here already is not even tried: the guards that look at a new row would refuse what they let in when it was new.
-WHERE NOT EXISTS (SELECT FROM items i WHERE i.tenant_id = g.tenant_id AND i.item_id = g.item_id)
+WHERE NOT EXISTS (SELECT 1 FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id)
     AND NOT EXISTS (
-        SELECT FROM items i
-        WHERE i.tenant_id = g.tenant_id AND i.owned_by = item_owner(g.kind, g.scope, g.user_id, g.agent_id)
+        SELECT 1 FROM items i
+        WHERE i.tenant_id = %(tenant_id)s AND i.owned_by = item_owner(g.kind, g.scope, g.user_id, g.agent_id)
             AND i.kind = g.kind AND i.source_ref = g.source_ref)
     AND (%(user_id)s::text IS NULL OR g.user_id = %(user_id)s OR g.thread IN (
         SELECT session_thread(s.owned_by, s.session_id) FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s))
@@ -317,8 +317,8 @@ SELECT count(*) FROM items WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(i
 -- name: import_evidence
 -- What items rest on, as far as both are here; by a user's export only what that user's items rest on.
 INSERT INTO evidence SELECT g.* FROM jsonb_populate_recordset(NULL::evidence, %(rows)s) g
-JOIN items i ON i.tenant_id = g.tenant_id AND i.item_id = g.item_id AND i.anonymized_at IS NULL
-JOIN items o ON o.tenant_id = g.tenant_id AND o.item_id = g.source_item_id AND o.anonymized_at IS NULL
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at IS NULL
+JOIN items o ON o.tenant_id = %(tenant_id)s AND o.item_id = g.source_item_id AND o.anonymized_at IS NULL
 WHERE (%(user_id)s::text IS NULL OR i.user_id = %(user_id)s OR (i.user_id IS NULL AND i.thread IN (
     SELECT session_thread(s.owned_by, s.session_id) FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s)))
 ON CONFLICT DO NOTHING
@@ -326,9 +326,9 @@ ON CONFLICT DO NOTHING
 -- name: import_tenant
 -- Language and settings of an export, for a tenant that has neither settings of its own nor memory; limits stay the operator's.
 UPDATE tenants t SET settings = t.settings || %(settings)s::jsonb, language = CASE
-    WHEN EXISTS (SELECT FROM pg_ts_config WHERE cfgname = %(language)s) THEN %(language)s ELSE t.language END
+    WHEN EXISTS (SELECT 1 FROM pg_ts_config WHERE cfgname = %(language)s) THEN %(language)s ELSE t.language END
 WHERE t.tenant_id = %(tenant_id)s AND t.settings - %(quotas)s::text = '{}'
-    AND NOT EXISTS (SELECT FROM items i WHERE i.tenant_id = t.tenant_id)
+    AND NOT EXISTS (SELECT 1 FROM items i WHERE i.tenant_id = t.tenant_id)
 
 -- name: import_sources
 -- Sources of an export; they hold nothing yet.
@@ -340,20 +340,20 @@ ON CONFLICT DO NOTHING
 -- name: same_sources
 -- The sources that are here under the name and kind of one of an export, but another id.
 SELECT g.source_id AS given, s.source_id AS here FROM jsonb_populate_recordset(NULL::sources, %(rows)s) g
-JOIN sources s ON s.tenant_id = g.tenant_id AND s.name = g.name AND s.kind = g.kind AND s.source_id <> g.source_id
+JOIN sources s ON s.tenant_id = %(tenant_id)s AND s.name = g.name AND s.kind = g.kind AND s.source_id <> g.source_id
 
 -- name: import_turn_states
 -- Where agents stand, in sessions that are here; a user's export: in that user's.
 INSERT INTO turn_states SELECT g.* FROM jsonb_populate_recordset(NULL::turn_states, %(rows)s) g
 WHERE EXISTS (
-    SELECT FROM sessions s WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id AND s.owned_by = g.owned_by
+    SELECT 1 FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.session_id = g.session_id AND s.owned_by = g.owned_by
         AND (%(user_id)s::text IS NULL OR s.user_id = %(user_id)s))
 ON CONFLICT DO NOTHING
 
 -- name: import_access
 -- How often items were recalled that this import wrote.
 INSERT INTO access SELECT g.* FROM jsonb_populate_recordset(NULL::access, %(rows)s) g
-JOIN items i ON i.tenant_id = g.tenant_id AND i.item_id = g.item_id AND i.anonymized_at IS NULL
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at IS NULL
 ON CONFLICT DO NOTHING
 
 -- name: import_owners
@@ -366,9 +366,9 @@ ON CONFLICT DO NOTHING
 -- Documents in sources that are here, as far as any of their chunks stands: what was deleted or forgotten here stays so.
 WITH written AS (
     INSERT INTO documents SELECT g.* FROM jsonb_populate_recordset(NULL::documents, %(rows)s) g
-    JOIN sources s ON s.tenant_id = g.tenant_id AND s.source_id = g.source_id AND s.kind = 'documents'
+    JOIN sources s ON s.tenant_id = %(tenant_id)s AND s.source_id = g.source_id AND s.kind = 'documents'
     WHERE EXISTS (
-        SELECT FROM items i WHERE i.tenant_id = g.tenant_id AND i.thread = 'document:' || g.document_id
+        SELECT 1 FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.thread = 'document:' || g.document_id
             AND i.kind = 'document_chunk' AND i.live)
     ON CONFLICT DO NOTHING
     RETURNING document_id, source_id, chunks
@@ -383,13 +383,13 @@ SELECT document_id FROM written
 -- Chunks of documents that were not taken over, because another of the same name is here.
 SELECT i.item_id FROM unnest(%(document_ids)s::uuid[]) AS g (document_id)
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.thread = 'document:' || g.document_id AND i.kind = 'document_chunk'
-WHERE NOT EXISTS (SELECT FROM documents d WHERE d.tenant_id = %(tenant_id)s AND d.document_id = g.document_id)
+WHERE NOT EXISTS (SELECT 1 FROM documents d WHERE d.tenant_id = %(tenant_id)s AND d.document_id = g.document_id)
 
 -- name: import_chunks
 -- Where chunks stand that are here, in documents that are here.
 INSERT INTO document_chunks SELECT g.* FROM jsonb_populate_recordset(NULL::document_chunks, %(rows)s) g
-JOIN documents d ON d.tenant_id = g.tenant_id AND d.document_id = g.document_id
-JOIN items i ON i.tenant_id = g.tenant_id AND i.item_id = g.item_id AND i.kind = 'document_chunk' AND i.live
+JOIN documents d ON d.tenant_id = %(tenant_id)s AND d.document_id = g.document_id
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.kind = 'document_chunk' AND i.live
     AND i.thread = 'document:' || g.document_id AND i.position = g.ordinal + 1
 ON CONFLICT DO NOTHING
 
@@ -397,10 +397,10 @@ ON CONFLICT DO NOTHING
 -- Whether a document is here at that revision without its file, though it is whole and nothing was taken out of it.
 SELECT true FROM documents d
 WHERE d.tenant_id = %(tenant_id)s AND d.document_id = %(document_id)s AND d.revision = %(revision)s
-    AND NOT EXISTS (SELECT FROM payloads p WHERE p.tenant_id = d.tenant_id AND p.document_id = d.document_id)
+    AND NOT EXISTS (SELECT 1 FROM payloads p WHERE p.tenant_id = %(tenant_id)s AND p.document_id = d.document_id)
     AND d.chunks = (
-        SELECT count(*) FROM document_chunks c JOIN items i ON i.tenant_id = c.tenant_id AND i.item_id = c.item_id
-        WHERE c.tenant_id = d.tenant_id AND c.document_id = d.document_id AND i.live AND i.masked IS NULL)
+        SELECT count(*) FROM document_chunks c JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = c.item_id
+        WHERE c.tenant_id = %(tenant_id)s AND c.document_id = d.document_id AND i.live AND i.masked IS NULL)
 FOR UPDATE OF d
 
 -- name: import_protected_sources
@@ -412,20 +412,20 @@ ON CONFLICT DO NOTHING
 -- The texts of those sources that are here already.
 INSERT INTO protected_texts (tenant_id, item_id, source_id, content)
 SELECT i.tenant_id, i.item_id, i.source_id, i.content FROM jsonb_populate_recordset(NULL::protected_sources, %(rows)s) g
-JOIN items i ON i.tenant_id = g.tenant_id AND i.source_id = g.source_id AND i.kind = 'document_chunk' AND i.live
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.source_id = g.source_id AND i.kind = 'document_chunk' AND i.live
 ON CONFLICT DO NOTHING
 
 -- name: import_feedback
 -- What people who were not erased since think of items that are here.
 INSERT INTO feedback SELECT g.* FROM jsonb_populate_recordset(NULL::feedback, %(rows)s) g
-JOIN items i ON i.tenant_id = g.tenant_id AND i.item_id = g.item_id AND i.anonymized_at IS NULL
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at IS NULL
 WHERE NOT is_erased_user(substr(g.given_by, strpos(g.given_by, ':') + 1), g.given_at)
 ON CONFLICT DO NOTHING
 
 -- name: import_holds
 -- Which actions rest on items that are here.
 INSERT INTO holds SELECT g.* FROM jsonb_populate_recordset(NULL::holds, %(rows)s) g
-JOIN items i ON i.tenant_id = g.tenant_id AND i.item_id = g.item_id AND i.anonymized_at IS NULL
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at IS NULL
 ON CONFLICT DO NOTHING
 
 -- name: import_questions
@@ -448,7 +448,7 @@ RETURNING workflow_id
 -- name: link_workflows
 -- Which versions took the place of those that were written, as far as they are here.
 UPDATE workflows p SET superseded_by = s.workflow_id FROM jsonb_populate_recordset(NULL::workflows, %(rows)s) g
-JOIN workflows s ON s.tenant_id = g.tenant_id AND s.workflow_id = g.superseded_by
+JOIN workflows s ON s.tenant_id = %(tenant_id)s AND s.workflow_id = g.superseded_by
 WHERE p.tenant_id = %(tenant_id)s AND p.workflow_id = g.workflow_id AND p.workflow_id = ANY(%(workflow_ids)s)
     AND p.invalid_at IS NOT NULL AND (s.agent_type, s.task_type, s.name) = (p.agent_type, p.task_type, p.name)
     AND s.version > p.version
@@ -460,10 +460,10 @@ SELECT g.tenant_id, g.choice_id, g.workflow_id,
     CASE WHEN is_erased_owner(g.owned_by, g.chosen_at) THEN 'tenant' ELSE g.owned_by END, g.agent_id, CASE WHEN k.is_told THEN g.session_id END,
     CASE WHEN k.is_told THEN g.run_id END, g.sample, g.candidates, g.chosen_at
 FROM jsonb_populate_recordset(NULL::choices, %(rows)s) g
-JOIN workflows p ON p.tenant_id = g.tenant_id AND p.workflow_id = g.workflow_id
-CROSS JOIN LATERAL (SELECT NOT EXISTS (SELECT FROM tombstones b WHERE b.tenant_id = g.tenant_id) OR EXISTS (
-    SELECT FROM sessions s
-    WHERE s.tenant_id = g.tenant_id AND s.session_id = g.session_id AND s.owned_by = g.owned_by) AS is_told) k
+CROSS JOIN LATERAL (SELECT NOT EXISTS (SELECT 1 FROM tombstones b WHERE b.tenant_id = %(tenant_id)s) OR EXISTS (
+    SELECT 1 FROM sessions s
+    WHERE s.tenant_id = %(tenant_id)s AND s.session_id = g.session_id AND s.owned_by = g.owned_by) AS is_told) k
+JOIN workflows p ON p.tenant_id = %(tenant_id)s AND p.workflow_id = g.workflow_id
 ON CONFLICT DO NOTHING
 
 -- name: import_outcomes
@@ -472,7 +472,7 @@ WITH noted AS (
     INSERT INTO outcomes (tenant_id, outcome_id, owned_by, workflow_id, choice_id, score, rewarded_at)
     SELECT g.tenant_id, g.outcome_id, g.owned_by, g.workflow_id, g.choice_id, g.score, g.rewarded_at
     FROM jsonb_populate_recordset(NULL::outcomes, %(rows)s) g
-    JOIN workflows p ON p.tenant_id = g.tenant_id AND p.workflow_id = g.workflow_id
+    JOIN workflows p ON p.tenant_id = %(tenant_id)s AND p.workflow_id = g.workflow_id
     WHERE NOT is_erased_owner(g.owned_by, g.rewarded_at)
     ON CONFLICT DO NOTHING
     RETURNING outcome_id, workflow_id, score
@@ -492,8 +492,8 @@ SELECT g.tenant_id, g.proposal_id, g.kind, g.status, g.rule, g.key, g.successor_
         WHEN NOT is_erased_user(substr(g.decided_by, strpos(g.decided_by, ':') + 1), g.decided_at) THEN g.decided_by END, g.reason
 FROM jsonb_array_elements(%(rows)s::jsonb) AS r (said) CROSS JOIN LATERAL jsonb_populate_record(NULL::proposals, r.said) g
 WHERE NOT EXISTS (
-    SELECT FROM jsonb_populate_recordset(NULL::proposal_inputs, r.said -> 'items') n
-    WHERE NOT EXISTS (SELECT FROM items i WHERE i.tenant_id = g.tenant_id AND i.item_id = n.item_id))
+    SELECT 1 FROM jsonb_populate_recordset(NULL::proposal_inputs, r.said -> 'items') n
+    WHERE NOT EXISTS (SELECT 1 FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.item_id = n.item_id))
 ON CONFLICT DO NOTHING
 RETURNING proposal_id
 

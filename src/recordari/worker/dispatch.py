@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -139,6 +139,35 @@ async def _save_outcome(resources: Resources, identity: Identity, batch: Batch, 
 
 GATHER_SECONDS = 0.1
 QUIET_SECONDS = 0.004
+LOOKS, LOOK_SECONDS = 10, 0.02
+LONGEST_TURN = 1.0
+YIELDING_BATCH = 16
+
+
+class Courtesy:
+    """Lets work in the background yield to the requests that wait in the same process.
+
+    While requests wait, batches are small, and those of all topics take turns: each begins when the last one has ended and
+    no request waits any more, or after a fifth of a second. So the work goes on during a flood, a little at a time.
+    """
+
+    def __init__(self) -> None:
+        self.requests_wait: Callable[[], bool] = lambda: False
+        """The server of the process says so."""
+        self._turn = asyncio.Lock()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[bool]:
+        """Wait for the turn of a topic, and keep it for the block; False if there is no need to yield."""
+        if not self.requests_wait():
+            yield False
+            return
+        async with self._turn:
+            for _ in range(LOOKS):
+                if not self.requests_wait():
+                    break
+                await asyncio.sleep(LOOK_SECONDS)
+            yield True
 
 
 class Dispatcher:
@@ -153,6 +182,7 @@ class Dispatcher:
         self.name = name
         self.topic = topic
         self._pace = resources.get(Pace)
+        self._courtesy = resources.get(Courtesy)
         self._bell = resources.wakeups.bell(name)
         self._turn = Round()
         self._fresh: dict[asyncio.Task[None], Batch] = {}
@@ -169,7 +199,11 @@ class Dispatcher:
             while not self._stopping:
                 self._bell.clear()
                 claimed_at = time.monotonic()
-                if not await self._claim():
+                async with self._courtesy.turn() as yielding:
+                    is_busy = await self._claim(yielding=yielding)
+                    if yielding and self._fresh:
+                        await asyncio.wait([*self._fresh], timeout=LONGEST_TURN)
+                if not is_busy:
                     await self._wait()
                     await self._gather(claimed_at + self.topic.pause)
         finally:
@@ -189,14 +223,15 @@ class Dispatcher:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
-    async def _claim(self) -> bool:
-        """Claim as many batches as can run; return whether there were any."""
+    async def _claim(self, *, yielding: bool) -> bool:
+        """Claim as many batches as can run, or a small one; return whether there were any."""
         if time.monotonic() < self._paused_until:
             return False
         is_busy = False
-        free = self._pace.batches - len(self._fresh)
+        free = min(self._pace.batches - len(self._fresh), 1 if yielding else self._pace.batches)
         if free > 0:
             size = self.topic.batch or self._pace.batch
+            size = min(size, YIELDING_BATCH) if yielding else size
             claimed = await claim_fresh(self.resources, self.name, self._turn, batches=free, size=size)
             for batch in claimed:
                 self._start(self._fresh, batch)

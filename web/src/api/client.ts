@@ -1,14 +1,12 @@
-// The API, thinly: `call` sends one operation of the description with the cookie of this browser.
+// The API, by the TypeScript client, with the cookie of this browser instead of a key.
+import { problemOf } from "../../../clients/typescript/src/errors";
+import { Client, type FieldProblem, RecordariError } from "../../../clients/typescript/src/index";
 import { type Acting, acting } from "../kit/router";
-import { OPERATIONS, type Operations } from "./schema";
+import type { Operations } from "./schema";
 
+export type { FieldProblem };
 export type Verb = keyof Operations;
 export type Answer<V extends Verb> = Operations[V]["answer"];
-
-export interface FieldProblem {
-  field: string;
-  message: string;
-}
 
 export class ApiError extends Error {
   constructor(
@@ -16,7 +14,7 @@ export class ApiError extends Error {
     readonly code: string,
     readonly detail: string,
     readonly requestId: string,
-    readonly fields: FieldProblem[] = [],
+    readonly fields: readonly FieldProblem[] = [],
   ) {
     super(detail);
   }
@@ -26,15 +24,12 @@ interface Sent<V extends Verb> {
   path?: Operations[V]["path"];
   query?: Operations[V]["query"];
   body?: Operations[V]["body"];
-  /** A file to send as it is, instead of a JSON body. */
-  file?: Blob;
   signal?: AbortSignal;
-  headers?: Record<string, string>;
   /** Whom this call acts for; otherwise whom the page acts for. */
   as?: Acting;
 }
 
-const HEADERS: Record<keyof Acting, string> = { user: "Recordari-User", agent: "Recordari-Agent", session: "Recordari-Session" };
+const client = new Client({ url: "", fetch: fetchHere });
 
 let signedOut: () => void = () => undefined;
 
@@ -43,53 +38,33 @@ export function whenSignedOut(then: () => void): void {
   signedOut = then;
 }
 
-/** A header holds bytes: those of UTF-8. */
-function inHeader(text: string): string {
-  return String.fromCharCode(...new TextEncoder().encode(text));
+function fetchHere(url: string | URL | Request, options: RequestInit = {}): Promise<Response> {
+  const headers = new Headers(options.headers);
+  headers.set("Recordari-Page", "1");
+  return fetch(url, { ...options, headers, credentials: "same-origin", cache: "no-store" });
 }
 
-function addressOf(path: string, values: Record<string, unknown>, query: Record<string, unknown>): string {
-  const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(values[name] ?? "")));
-  const search = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) {
-    if (value === undefined || value === null || value === "") continue;
-    for (const each of Array.isArray(value) ? value : [value]) search.append(name, String(each));
-  }
-  const text = search.toString();
-  return text ? `${filled}?${text}` : filled;
+export function call<V extends Verb>(verb: V, sent: Sent<V> = {}): Promise<Answer<V>> {
+  const query = Object.fromEntries(Object.entries(sent.query ?? {}).filter(([, value]) => value !== ""));
+  const given = { ...sent.path, ...query, ...(sent.body as object | undefined) };
+  return explained(client.actingAs(sent.as ?? acting()).call(verb, given, { signal: sent.signal }));
 }
 
-export async function call<V extends Verb>(verb: V, sent: Sent<V> = {}): Promise<Answer<V>> {
-  const [method, path] = OPERATIONS[verb];
-  const headers: Record<string, string> = { Accept: "application/json", "Recordari-Page": "1", ...sent.headers };
-  for (const [name, value] of Object.entries(sent.as ?? acting()) as [keyof Acting, string | undefined][]) {
-    if (value) headers[HEADERS[name]] = inHeader(value);
-  }
-  if (sent.body !== undefined) headers["Content-Type"] = "application/json";
-  if (sent.file && sent.file.type) headers["Content-Type"] = sent.file.type;
-  const url = addressOf(path, (sent.path ?? {}) as Record<string, unknown>, (sent.query ?? {}) as Record<string, unknown>);
-  const body = sent.file ?? (sent.body === undefined ? undefined : JSON.stringify(sent.body));
-  return (await send(url, { method, headers, body, signal: sent.signal })) as Answer<V>;
+/** Add a file to what agents can look up. */
+export function addDocument(file: File, source?: string): Promise<Answer<"add_document">> {
+  return explained(client.add_document({ name: file.name, data: file, source }));
 }
 
-async function send(url: string, options: RequestInit): Promise<unknown> {
-  let answer: Response;
+/** The answer, or what to tell the person at the page. */
+async function explained<T>(answer: Promise<T>): Promise<T> {
   try {
-    answer = await fetch(url, { ...options, credentials: "same-origin", cache: "no-store" });
+    return await answer;
   } catch (error) {
-    if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new ApiError(0, "unreachable", "The server does not answer. Is it running?", "");
+    if (!(error instanceof RecordariError)) throw error;
+    if (error.cause !== undefined) throw new ApiError(0, "unreachable", "The server does not answer. Is it running?", "");
+    if (error.status === 401 && !(await isSignedIn())) signedOut();
+    throw new ApiError(error.status, error.code, error.detail, error.requestId ?? "", error.fields);
   }
-  if (answer.ok) return answer.status === 204 ? undefined : answer.json();
-  const problem = await answer.json().catch(() => ({}));
-  if (answer.status === 401 && !(await isSignedIn())) signedOut();
-  throw new ApiError(
-    answer.status,
-    problem.code ?? "unknown",
-    problem.detail ?? `The server answered with ${answer.status}.`,
-    problem.instance ?? answer.headers.get("x-request-id") ?? "",
-    problem.errors ?? [],
-  );
 }
 
 /** A call may be refused for want of a user or agent; only without one at all is the sign-in over. */
@@ -98,11 +73,17 @@ async function isSignedIn(): Promise<boolean> {
   return answer.status !== 401;
 }
 
-export function signIn(given: { credential: string } | { code: string }): Promise<unknown> {
-  const headers = { "Content-Type": "application/json", "Recordari-Page": "1" };
-  return send("/sign_in", { method: "POST", headers, body: JSON.stringify(given) });
+export function signIn(given: { credential: string } | { code: string }): Promise<void> {
+  return signs({ method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(given) });
 }
 
-export function signOut(): Promise<unknown> {
-  return send("/sign_in", { method: "DELETE", headers: { "Recordari-Page": "1" } });
+export function signOut(): Promise<void> {
+  return signs({ method: "DELETE" });
+}
+
+async function signs(options: RequestInit): Promise<void> {
+  const answer = await fetchHere("/sign_in", options).catch(() => {
+    throw new ApiError(0, "unreachable", "The server does not answer. Is it running?", "");
+  });
+  if (!answer.ok) await explained(Promise.reject(await problemOf(answer)));
 }

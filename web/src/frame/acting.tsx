@@ -25,7 +25,7 @@ export function ActingAs({ tenant }: { tenant: string }) {
   return (
     <div class="acting">
       <button type="button" class="acting-button" aria-expanded={open} onClick={() => setOpen(!open)} title="Whom every call of this page acts for">
-        <span class="muted">{tenant}</span> <span class={now.user || now.agent || now.session ? "acting-now" : ""}>{name}</span> ▾
+        <span class="muted acting-tenant">{tenant} ·</span> <span class={now.user || now.agent || now.session ? "acting-now" : ""}>{name}</span> ▾
       </button>
       {open && (
         <form class="popover" onSubmit={(event) => { event.preventDefault(); apply(draft); }}>

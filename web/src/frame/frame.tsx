@@ -1,12 +1,12 @@
 // What is around every page: navigation, search, whom we act for, and how the server is.
 import { Suspense } from "./lazy";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { call } from "../api/client";
 import { Dialog } from "../kit/dialog";
 import { milliseconds } from "../kit/format";
 import { shortcuts, useKeys } from "../kit/keys";
 import { useEvery, useLoad } from "../kit/load";
-import { Link, matched, usePlace } from "../kit/router";
+import { address, go, Link, matched, usePlace } from "../kit/router";
 import { useStore } from "../kit/store";
 import { Button, Empty, Page } from "../kit/ui";
 import { type PageEntry, PAGES } from "../pages";
@@ -22,6 +22,10 @@ export function Frame({ session }: { session: Extract<Session, { state: "in" }> 
   useKeys([{ key: "?", what: "all keys", run: () => setHelp(true) }]);
   const allowed = PAGES.filter((page) => !page.admin || isAdmin());
   const found = find(allowed, path);
+  // Where each page of the navigation was left, with its filters: the way back leads there.
+  const left = useRef<Record<string, string>>({});
+  if (found?.page.nav) left.current[found.page.path] = location.pathname + location.search;
+  const parent = allowed.find((page) => page.path === found?.page.under);
   useEffect(() => {
     document.title = `${found?.page.title ?? "Not found"} · Recordari`;
   }, [found?.page.title]);
@@ -44,6 +48,7 @@ export function Frame({ session }: { session: Extract<Session, { state: "in" }> 
         </div>
       </nav>
       <main id="content" tabIndex={-1}>
+        {parent && <WayBack to={left.current[parent.path] ?? address(parent.path)} title={parent.title} />}
         {found ? <Suspense of={found.page.component} key={found.page.path} props={found.parts} /> : <Page title="Not found"><Empty title="There is no such page here, or it needs the role admin." /></Page>}
       </main>
       {help && <Help close={() => setHelp(false)} />}
@@ -57,6 +62,15 @@ function find(pages: PageEntry[], path: string) {
     if (parts) return { page, parts };
   }
   return null;
+}
+
+function WayBack({ to, title }: { to: string; title: string }) {
+  const follow = (event: MouseEvent) => {
+    if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    go(to);
+  };
+  return <p class="way-back"><a href={to} onClick={follow}>← {title}</a></p>;
 }
 
 function NavLink({ page, isCurrent }: { page: PageEntry; isCurrent: boolean }) {

@@ -11,7 +11,8 @@ function logGamma(x: number): number {
 /** Points of the density, from 0 to 1. */
 export function density(alpha: number, beta: number, steps = 120): { x: number; y: number }[] {
   const scale = logGamma(alpha + beta) - logGamma(alpha) - logGamma(beta);
-  return Array.from({ length: steps - 1 }, (_, index) => (index + 1) / steps).map((x) => ({ x, y: Math.exp(scale + (alpha - 1) * Math.log(x) + (beta - 1) * Math.log(1 - x)) }));
+  const inside = (x: number) => Math.min(1 - 1e-6, Math.max(1e-6, x)); // at the ends a density may have no bound
+  return Array.from({ length: steps + 1 }, (_, index) => index / steps).map((x) => ({ x, y: Math.exp(scale + (alpha - 1) * Math.log(inside(x)) + (beta - 1) * Math.log(1 - inside(x))) }));
 }
 
 export function mean(alpha: number, beta: number): number {

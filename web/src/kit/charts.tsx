@@ -43,7 +43,7 @@ export interface Part {
 }
 
 /** Parts of a whole in one bar; what is left of `whole` stays empty. */
-export function Stacked({ parts, whole, label }: { parts: Part[]; whole: number; label: string }) {
+export function Stacked({ parts, whole, label, left = whole - parts.reduce((sum, part) => sum + part.value, 0) }: { parts: Part[]; whole: number; label: string; left?: number }) {
   return (
     <div class="stacked" role="img" aria-label={`${label}: ${parts.map((part) => `${part.name} ${count(part.value)}`).join(", ")} of ${count(whole)}`}>
       {parts
@@ -53,6 +53,7 @@ export function Stacked({ parts, whole, label }: { parts: Part[]; whole: number;
             {part.value / Math.max(1, whole) > 0.08 && `${part.name} ${count(part.value)}`}
           </span>
         ))}
+      {left / Math.max(1, whole) > 0.12 && <span class="stacked-free">{count(left)} free</span>}
     </div>
   );
 }

@@ -62,8 +62,22 @@ export function words(name: string): string {
   return name.replaceAll("_", " ");
 }
 
+const ARMS: Record<string, string> = { text: "words", vector: "meaning", entity: "names" };
+
+/** How recall came upon a memory: "words and meaning". */
+export function foundBy(arms: string[]): string {
+  return `found by ${arms.map((arm) => ARMS[arm] ?? words(arm)).join(", ")}`;
+}
+
+const RULES: Record<string, string> = { other_object: "another value", given_up: "given up", prefers_it_no_more: "no longer preferred" };
+
+/** Why the judge ended a fact: "changed work", "another value". */
+export function ruleName(rule: string): string {
+  return RULES[rule] ?? words(rule).replace(/^other /, "another ");
+}
+
 /** The beginning of a text in one line, for a row. */
 export function firstLine(text: string, most = 300): string {
-  const line = text.slice(0, 2 * most).trim().replace(/\s*\n\s*/g, " · ");
+  const line = text.slice(0, 2 * most).trim().replace(/^- /, "").replace(/\s*\n\s*(?:- )?/g, " · ");
   return line.length > most ? `${line.slice(0, most)}…` : line;
 }

@@ -1,6 +1,7 @@
 // An item looks the same wherever it is shown.
 import type { ComponentChildren } from "preact";
 import type { Item, Kind, RecalledItem, Scope, Trust } from "../api/schema";
+import { parsed } from "./data";
 import { firstLine } from "./format";
 import { Link } from "./router";
 import { Badge, KindLabel, Time } from "./ui";
@@ -58,21 +59,37 @@ export function ItemState({ item }: { item: Pick<ShownItem, "invalid_at" | "supe
   return null;
 }
 
-/** Two lines: the text, and where it belongs. The whole row is the link. */
-export function ItemRow({ item, question, aside }: { item: ShownItem; question?: string; aside?: ComponentChildren }) {
+const ROLES = new Set(["user", "assistant", "system", "tool"]);
+
+/** Who said it, where that is not the user whose memory it is. */
+function speakerOf(item: ShownItem): string | null {
+  if (!item.speaker || item.speaker === "user" || item.speaker === item.user_id) return null;
+  return item.kind === "tool_output" ? `from ${item.speaker}` : `said by ${ROLES.has(item.speaker) ? `the ${item.speaker}` : item.speaker}`;
+}
+
+/** A text in one line; what a tool answered as JSON is told as its names with their values. */
+export function inOneLine(content: string, most?: number): string {
+  const value = parsed(content);
+  if (typeof value !== "object" || value === null) return firstLine(content, most);
+  const told = Object.entries(value).map(([name, each]) => `${Array.isArray(value) ? "" : `${name}: `}${typeof each === "object" ? JSON.stringify(each) : String(each)}`);
+  return firstLine(told.join(Array.isArray(value) ? ", " : " · "), most);
+}
+
+/** Two lines: the text, and where it belongs. The whole row is the link; `bare` leaves out what is the same in all rows. */
+export function ItemRow({ item, question, aside, bare }: { item: ShownItem; question?: string; aside?: ComponentChildren; bare?: boolean }) {
   return (
     <Link to={itemPath(item.id)} settings={itemSettings(item, question)} class="item-row">
       <span class="item-text" dir="auto">
-        <Marked text={firstLine(item.content)} question={question} />
+        <Marked text={inOneLine(item.content)} question={question} />
       </span>
       <span class="item-meta">
-        <KindLabel kind={item.kind} />
+        {!bare && <KindLabel kind={item.kind} />}
         <ItemState item={item} />
         <Time at={item.at} />
         {item.user_id && <strong>{item.user_id}</strong>}
-        {item.speaker && <span>said by {item.speaker}</span>}
-        <span>scope {item.scope}</span>
-        <span>trust {item.trust}</span>
+        {!bare && speakerOf(item) && <span>{speakerOf(item)}</span>}
+        {!bare && <span class="wide-only">scope {item.scope}</span>}
+        {!bare && <span class="wide-only">trust {item.trust}</span>}
         {item.shared_from && <span>shared by {item.shared_from}</span>}
         {aside}
       </span>

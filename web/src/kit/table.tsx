@@ -20,7 +20,7 @@ export function DataTable<T>({ label, rows, columns, keyOf }: { label: string; r
         <tbody>
           {rows.map((row) => (
             <tr key={keyOf(row)}>
-              {columns.map((column) => <td key={column.title} class={column.class}>{column.cell(row)}</td>)}
+              {columns.map((column) => <td key={column.title} class={column.class} data-title={column.title}>{column.cell(row)}</td>)}
             </tr>
           ))}
         </tbody>

@@ -67,7 +67,7 @@ export function ShortId({ id }: { id: string }) {
       setTimeout(() => setCopied(false), 1200);
     });
   };
-  const shown = id.length > 12 ? `…${id.slice(-8)}` : id;
+  const shown = short(id);
   return (
     <button type="button" class="id" title={`${id} (click to copy)`} onClick={copy}>
       {copied ? "copied" : shown}
@@ -179,6 +179,17 @@ export function Unfold({ title, children }: { title: ComponentChildren; children
   );
 }
 
+/** Settings of a page; on a narrow screen they unfold at the touch of a button. */
+export function Filters({ children, chosen = 0, role }: Children & { chosen?: number; role?: "search" }) {
+  const [open, setOpen] = useState(false);
+  return (
+    <div class={`filters folding ${open ? "open" : ""}`} role={role}>
+      <button type="button" class="button filters-button" aria-expanded={open} onClick={() => setOpen(!open)}>Filters{chosen > 0 ? ` (${chosen})` : ""}</button>
+      {children}
+    </div>
+  );
+}
+
 interface ChoiceProps<T extends string> {
   label: string;
   value: T | "";
@@ -252,9 +263,13 @@ export function Facts({ rows }: { rows: [string, ComponentChildren][] }) {
 /** Names with their values; what is empty is left out, and a long value is cut. */
 export function Pairs({ of }: { of: Record<string, unknown> }) {
   const shown = Object.entries(of).filter(([, value]) => value !== null && value !== "");
-  return <span class="pairs cell-text">{shown.map(([name, value]) => <span key={name} title={JSON.stringify(value)}><span class="muted">{words(name)}</span> {short(typeof value === "object" ? JSON.stringify(value) : String(value))}</span>)}</span>;
+  return <span class="pairs cell-text">{shown.map(([name, value]) => <span key={name} title={JSON.stringify(value)}><span class="muted">{words(name)}</span> {short(Array.isArray(value) ? value.join(", ") : typeof value === "object" ? JSON.stringify(value) : String(value))}</span>)}</span>;
 }
 
+const MACHINE_ID = /^[0-9a-f]{8}-[0-9a-f-]{27}$|^[0-9a-f]{24,}$/i;
+
+/** The end of an id that a machine made; any other text as it is, or its beginning if it is very long. */
 function short(text: string): string {
-  return text.length > 60 ? `${text.slice(0, 16)}…` : text;
+  if (MACHINE_ID.test(text)) return `…${text.slice(-8)}`;
+  return text.length > 60 ? `${text.slice(0, 40)}…` : text;
 }

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { call } from "../api/client";
 import type { DocumentChunk } from "../api/schema";
 import { isAdmin } from "../frame/session";
+import { Data } from "../kit/data";
 import { Confirm } from "../kit/dialog";
 import { bytes, count, several } from "../kit/format";
 import { itemPath } from "../kit/item";
@@ -22,17 +23,17 @@ export default function DocumentPage({ id }: { id: string }) {
       {({ document, chunks, next_ordinal }) => (
         <Page
           title={<span dir="auto">{document.title || document.name}</span>}
-          says={`${several(document.chunks, "part")} of ${bytes(document.bytes)}, revision ${document.revision}, from the source ${document.source}.`}
+          says={`${bytes(document.bytes)} in ${several(document.chunks, "part")}, revision ${document.revision}, from the source “${document.source}”.`}
           actions={isAdmin() && <Button kind="danger" onClick={() => setRemoving(true)}>Remove…</Button>}
         >
           <div class="split">
-            <Section title="Text" aside={`from part ${first} on`}>
+            <Section title="Text" aside={first > 0 ? `from part ${first + 1} on` : undefined}>
               {first > 0 && <Button kind="quiet" onClick={() => changeSettings({ from: String(Math.max(0, first - PARTS)) || null })}>Earlier parts</Button>}
               {chunks.map((chunk) => <Part key={chunk.ordinal} chunk={chunk} isWanted={query.get("part") === String(chunk.ordinal)} />)}
               {next_ordinal !== null && <Button onClick={() => changeSettings({ from: String(next_ordinal) })}>Further parts</Button>}
             </Section>
             <aside class="stack">
-              <Facts rows={[["name", document.name], ["source", <Link to="/ui/knowledge" settings={{ source: document.source }}>{document.source}</Link>], ["type", document.media_type], ["pages", document.pages], ["characters", count(document.characters)], ["added", <Time at={document.created_at} />], ["changed", <Time at={document.updated_at} />], ["original", document.has_original && isAdmin() && <a href={`/v1/documents/${encodeURIComponent(document.document_id)}/original`} download>download</a>], ["id", <ShortId id={document.document_id} />], ["metadata", Object.keys(document.metadata).length > 0 && <pre class="small">{JSON.stringify(document.metadata, null, 1)}</pre>]]} />
+              <Facts rows={[["name", document.name], ["source", <Link to="/ui/knowledge" settings={{ source: document.source }}>{document.source}</Link>], ["type", document.media_type], ["pages", document.pages], ["characters", count(document.characters)], ["added", <Time at={document.created_at} />], ["changed", <Time at={document.updated_at} />], ["original", document.has_original && isAdmin() && <a href={`/v1/documents/${encodeURIComponent(document.document_id)}/original`} download>download</a>], ["id", <ShortId id={document.document_id} />], ["metadata", Object.keys(document.metadata).length > 0 && <Data value={document.metadata} />]]} />
             </aside>
           </div>
           {removing && (
@@ -49,8 +50,8 @@ export default function DocumentPage({ id }: { id: string }) {
 function Part({ chunk, isWanted }: { chunk: DocumentChunk; isWanted: boolean }) {
   return (
     <article class={`passage ${isWanted ? "wanted" : ""}`}>
-      <p class="item-meta"><Link to={itemPath(chunk.item_id)}>part {chunk.ordinal}</Link>{chunk.heading.length > 0 && <span dir="auto">{chunk.heading.join(" › ")}</span>}{chunk.page && <span>page {chunk.page}</span>}</p>
-      <p dir="auto" class="message-text" tabIndex={0}>{chunk.content}</p>
+      <p class="item-meta"><Link to={itemPath(chunk.item_id)}>part {chunk.ordinal + 1}</Link>{chunk.heading.length > 0 && <span dir="auto">{chunk.heading.join(" › ")}</span>}{chunk.page && <span>page {chunk.page}</span>}</p>
+      <p dir="auto" class="passage-text">{chunk.content}</p>
     </article>
   );
 }

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { call } from "../api/client";
 import type { Item, PastRuling, Proposal, ProposalItem } from "../api/schema";
 import { Diff } from "../kit/diff";
-import { firstLine, onDay, several, words } from "../kit/format";
+import { firstLine, onDay, ruleName, several, words } from "../kit/format";
 import { itemPath, ItemRow, shownItem } from "../kit/item";
 import { List, usePages } from "../kit/list";
 import { asApiError, useLoad } from "../kit/load";
@@ -46,10 +46,10 @@ function AllFacts() {
         <TextField label="Category" value={category} placeholder="all" list="known-categories" onInput={set("category")} />
         <Known id="known-subjects" of={pages.rows.map((item) => item.subject)} />
         <Known id="known-categories" of={pages.rows.map((item) => item.category)} />
-        <Choice label="State" value={state ?? ""} any={subject ? "any" : "live"} options={["superseded", "invalid", "any"]} onChange={set("state")} />
+        <Choice label="State" value={state ?? ""} any={subject ? "any state" : "live"} options={["superseded", ["invalid", "ended"], ["any", "any state"]]} onChange={set("state")} />
       </div>
-      {subject && <SubjectLine facts={pages.rows} />}
-      <List pages={pages} height={56} label="Facts" keyOf={(item) => item.item_id} row={(item) => <ItemRow item={shownItem(item)} aside={<>{item.subject && <span>about {item.subject}</span>}{item.category && <span>category {item.category}</span>}</>} />} open={(item) => go(address(itemPath(item.item_id)))} empty={<Empty title="No facts yet." command={'recordari remember "Ana lives in Porto" --user ana --fact'}>Facts are taken from messages, or remembered by agents.</Empty>} />
+      {subject ? <SubjectLine facts={pages.rows} /> : <Subjects facts={pages.rows} />}
+      <List pages={pages} height={56} label="Facts" keyOf={(item) => item.item_id} row={(item) => <ItemRow bare item={shownItem(item)} aside={<>{item.category && <span>{words(item.category)}</span>}{item.subject && item.subject !== "user" && <span>about {item.subject}</span>}<span class="wide-only">{item.trust === "user" ? "said by the user" : `trust ${item.trust}`}</span></>} />} open={(item) => go(address(itemPath(item.item_id)))} empty={<Empty title="No facts yet." command={'recordari remember "Ana lives in Porto" --user ana --fact'}>Facts are taken from messages, or remembered by agents.</Empty>} />
     </>
   );
 }
@@ -59,10 +59,24 @@ function Known({ id, of }: { id: string; of: (string | null)[] }) {
   return <datalist id={id}>{[...new Set(of)].map((value) => value && <option key={value} value={value} />)}</datalist>;
 }
 
+const MOST_SUBJECTS = 12;
+
+/** Those that the facts are about, each with a link to its time line. */
+function Subjects({ facts }: { facts: Item[] }) {
+  const subjects = new Map<string, { subject: string; as_user?: string }>();
+  for (const { subject, user_id } of facts) {
+    if (subject === "user" && user_id) subjects.set(user_id, { subject, as_user: user_id });
+    else if (subject && subject !== "user") subjects.set(subject, { subject });
+  }
+  if (subjects.size === 0) return null;
+  return <p class="subjects"><span class="muted">Time line of</span>{[...subjects].slice(0, MOST_SUBJECTS).map(([name, settings]) => <Link key={name} to={PATH} settings={settings}><span dir="auto">{name}</span></Link>)}</p>;
+}
+
 /** When each fact about a subject was true. */
 function SubjectLine({ facts }: { facts: Item[] }) {
   const shown = facts.slice(0, 40).sort((one, other) => one.valid_at.localeCompare(other.valid_at));
   if (shown.length < 2) return null;
+  const isMixed = new Set(shown.map((fact) => fact.user_id)).size > 1;
   const now = Date.now();
   const from = Math.min(...shown.map((fact) => new Date(fact.valid_at).getTime()));
   const x = (time: string | null) => (((time ? new Date(time).getTime() : now) - from) / Math.max(1, now - from)) * 100;
@@ -72,9 +86,9 @@ function SubjectLine({ facts }: { facts: Item[] }) {
         <div class="bar-row muted small"><span /><span class="bar-ends"><span>{onDay(new Date(from))}</span><span>today</span></span><span /></div>
         {shown.map((fact) => (
           <div class="bar-row" key={fact.item_id}>
-            <Link to={itemPath(fact.item_id)} class="bar-name" title={fact.content}><span dir="auto">{firstLine(fact.content, 40)}</span></Link>
+            <Link to={itemPath(fact.item_id)} class="bar-name" title={fact.content}><span dir="auto">{isMixed && fact.user_id ? `${fact.user_id}: ` : ""}{firstLine(fact.content, 80)}</span></Link>
             <span class="bar-track"><span class="bar-fill" style={{ marginLeft: `${x(fact.valid_at)}%`, width: `${Math.max(0.5, x(fact.invalid_at) - x(fact.valid_at))}%`, opacity: fact.invalid_at ? "0.4" : "1" }} /></span>
-            <span class="bar-value small">{fact.invalid_at ? "ended" : "true"}</span>
+            <span class="bar-value small">{fact.invalid_at ? `until ${onDay(fact.invalid_at)}` : "true"}</span>
           </div>
         ))}
       </div>
@@ -100,8 +114,8 @@ function Ruling({ ruling, reload }: { ruling: PastRuling; reload: () => void }) 
   return (
     <article class="pair">
       <div class="pair-head">
-        <Badge tone="accent">{words(ruling.rule)}</Badge>
-        <span>by the {ruling.judge === "offline" ? "rules" : ruling.judge}</span>
+        <Badge tone="accent">{ruleName(ruling.rule)}</Badge>
+        <span>{ruling.judge === "offline" ? "by the built-in rules" : `by ${ruling.judge}`}</span>
         <Time at={ruling.at} />
         <div class="actions">{ruling.is_undone ? <Badge tone="good">undone</Badge> : <Button onClick={undo}>Undo</Button>}</div>
       </div>

@@ -4,6 +4,7 @@ import { call } from "../api/client";
 import type { Forecast, Item, ItemUse } from "../api/schema";
 import { isAdmin } from "../frame/session";
 import { LineChart, useWidth } from "../kit/charts";
+import { Data } from "../kit/data";
 import { Confirm, Dialog } from "../kit/dialog";
 import { ago, bytes, onDay, several, share, words } from "../kit/format";
 import { itemPath, ItemRow, ItemState, Marked, shownItem } from "../kit/item";
@@ -33,12 +34,10 @@ function Shown({ item, reload }: { item: Item; reload: () => void }) {
       title={<KindLabel kind={item.kind} />}
       says={sentence(item, forecast.data)}
     >
-      <div class="split">
+      <div class="split item-split">
         <div class="stack">
           <Text item={item} />
-          {isAdmin() && (
-            <Show of={history}>{(versions) => <TimeLine versions={versions} current={item.item_id} />}</Show>
-          )}
+          {isAdmin() ? <Show of={history}>{(versions) => <TimeLine versions={versions} current={item.item_id} />}</Show> : <TimeLine versions={[item]} current={item.item_id} />}
           <Origin item={item} />
           <Uses item={item} />
           <Fading forecast={forecast} />
@@ -48,15 +47,15 @@ function Shown({ item, reload }: { item: Item; reload: () => void }) {
           <Actions item={item} pinned={forecast.data?.is_pinned ?? false} reload={() => { reload(); forecast.reload(); history.reload(); }} />
           <Facts
             rows={[
-              ["scope", item.scope],
-              ["tier", item.tier],
-              ["trust", item.trust],
+              ["scope", <>{item.scope} <span class="muted small">{SCOPES[item.scope]}</span></>],
+              ["tier", <>{item.tier} <span class="muted small">{TIERS[item.tier]}</span></>],
+              ["trust", <>{item.trust} <span class="muted small">it was {CARRIERS[item.trust]}</span></>],
               ["user", item.user_id],
               ["agent", item.agent_id],
               ["session", item.session_id && <Link to={`/ui/sessions/${encodeURIComponent(item.session_id)}`}>{item.session_id}</Link>],
               ["run", item.run_id && <Link to={`/ui/runs/${encodeURIComponent(item.run_id)}`}>{item.run_id}</Link>],
-              ["said by", item.speaker],
-              ["subject", item.subject && (isAdmin() ? <Link to="/ui/facts" settings={{ subject: item.subject, as_user: item.user_id }}>{item.subject}</Link> : item.subject)],
+              ["said by", item.speaker !== "user" && item.speaker],
+              ["about", item.subject && (isAdmin() ? <Link to="/ui/facts" settings={{ subject: item.subject, as_user: item.user_id }}>{about(item)}</Link> : about(item))],
               ["predicate", item.predicate],
               ["object", item.object],
               ["category", item.category],
@@ -64,15 +63,22 @@ function Shown({ item, reload }: { item: Item; reload: () => void }) {
               ["shared by", item.shared_from],
               ["happened", <Time at={item.event_time} />],
               ["known since", <Time at={item.created_at} />],
-              ["reference", item.source_ref],
+              ["reference", item.source_ref && <ShortId id={item.source_ref} />],
               ["id", <ShortId id={item.item_id} />],
-              ["metadata", Object.keys(item.metadata).length > 0 && <pre class="small">{JSON.stringify(item.metadata, null, 1)}</pre>],
+              ["metadata", Object.keys(item.metadata).length > 0 && <Data value={item.metadata} />],
             ]}
           />
         </aside>
       </div>
     </Page>
   );
+}
+
+const SCOPES: Record<Item["scope"], string> = { session: "seen in this session", user: "seen for this user", agent: "seen by this agent", tenant: "seen by everybody" };
+const TIERS: Record<Item["tier"], string> = { run: "ends with its run", session: "ends with its session", recent: "fades unless recalled", persistent: "lasts" };
+
+function about(item: Item): string {
+  return item.subject === "user" ? (item.user_id ?? "the user") : (item.subject ?? "");
 }
 
 function sentence(item: Item, forecast: Forecast | undefined): string {
@@ -99,7 +105,7 @@ function Text({ item }: { item: Item }) {
     );
   };
   return (
-    <div>
+    <div class="item-said">
       <div class="memory-text" dir="auto" data-testid="text" tabIndex={0}>
         <Marked text={whole ?? item.content} question={query.get("q") ?? undefined} />
       </div>
@@ -156,7 +162,7 @@ function Origin({ item }: { item: Item }) {
     <Show of={provenance}>
       {(data) => (
         <>
-          <Section title="Comes from" aside={data.sources.length > 0 ? `${several(data.sources.length, "source")}, ${words(data.trend)}` : undefined}>
+          <Section title="Comes from" aside={data.sources.length > 0 ? `${several(data.sources.length, "source")}; its evidence is ${words(data.trend)}` : undefined}>
             {data.sources.length === 0 ? <p class="muted">{origin(item)}</p> : <Items ids={data.sources.map((source) => source.item_id)} session={item.session_id} />}
           </Section>
           {data.led_to.length > 0 && <Section title="Led to" aside={several(data.led_to.length, "memory", "memories")}><Items ids={data.led_to} session={item.session_id} /></Section>}
@@ -167,11 +173,11 @@ function Origin({ item }: { item: Item }) {
   );
 }
 
-const CARRIERS: Record<Item["trust"], string> = { user: "a person", agent: "an agent", tool: "a tool", document: "a document", external: "an outside source" };
+const CARRIERS: Record<Item["trust"], string> = { user: "said by a person", agent: "written by an agent", tool: "the answer of a tool", document: "in a document", external: "from outside" };
 
 function origin(item: Item): string {
   if (item.kind === "document_chunk") return "A part of a document.";
-  return `Written by ${CARRIERS[item.trust]}${item.agent_id ? (item.trust === "agent" ? `, ${item.agent_id}` : ` with the agent ${item.agent_id}`) : ""}${item.run_id ? ", in a run" : item.session_id ? ", in a session" : ""}; it rests on no other memory.`;
+  return `It was ${CARRIERS[item.trust]}${item.agent_id ? (item.trust === "agent" ? `, ${item.agent_id}` : `, with the agent ${item.agent_id}`) : ""}${item.run_id ? ", in a run" : item.session_id ? ", in a session" : ""}, and rests on no other memory.`;
 }
 
 const SHOWN = 8;
@@ -200,7 +206,7 @@ const PLACES: Record<ItemUse["via"], string> = { recall: "recalled", context: "i
 function Uses({ item }: { item: Item }) {
   const uses = useLoad(["uses", item.item_id], (signal) => call("item_uses", { path: { item_id: item.item_id }, signal }));
   return (
-    <Section title="Seen by" aside={uses.data && uses.data.length > 0 ? "the last ones" : undefined}>
+    <Section title="Seen by" aside={uses.data && uses.data.length > 0 ? "newest first" : undefined}>
       <Show of={uses} lines={2}>
         {(list) => list.length === 0 ? <p class="muted">Nobody has recalled it yet, and it was in no context.</p> : (
           <DataTable<ItemUse>
@@ -252,7 +258,7 @@ function AuditOf({ id }: { id: string }) {
     <Section title="Audit">
       <Show of={audit}>
         {(page) => page.items.length === 0 ? <p class="muted">Nobody has changed it.</p> : (
-          <div class="scroll-x"><table><tbody>{page.items.map((entry) => (
+          <div class="scroll-x"><table class="plain"><tbody>{page.items.map((entry) => (
             <tr key={entry.audit_id}><td class="nowrap"><Time at={entry.at} /></td><td>{entry.action}</td><td class="muted">{entry.actor}</td><td dir="auto">{entry.reason}</td></tr>
           ))}</tbody></table></div>
         )}
@@ -344,7 +350,7 @@ function Holds({ item, close }: { item: Item; close: () => void }) {
     <Dialog title="Holds" close={close}>
       <p>While an action holds a memory, nothing may remove it: neither decay, nor forgetting, nor the erasure of its user.</p>
       <Show of={holds}>
-        {(list) => list.length === 0 ? <p class="muted">No action holds it.</p> : <table><tbody>{list.map((hold) => <tr key={hold.action_id}><td>{hold.action_id}</td><td><Time at={hold.created_at} /></td><td class="right">{isAdmin() && <Button kind="quiet" onClick={() => run(call("release", { path: { ...path, action_id: hold.action_id } }))}>Release</Button>}</td></tr>)}</tbody></table>}
+        {(list) => list.length === 0 ? <p class="muted">No action holds it.</p> : <table class="plain"><tbody>{list.map((hold) => <tr key={hold.action_id}><td>{hold.action_id}</td><td><Time at={hold.created_at} /></td><td class="right">{isAdmin() && <Button kind="quiet" onClick={() => run(call("release", { path: { ...path, action_id: hold.action_id } }))}>Release</Button>}</td></tr>)}</tbody></table>}
       </Show>
       <form onSubmit={(event) => { event.preventDefault(); run(call("hold", { path: { ...path, action_id: action.trim() } })); }}>
         <label class="field"><span>Hold it for (your own id of the case)</span><input value={action} onInput={(event) => setAction(event.currentTarget.value)} /></label>

@@ -1,8 +1,9 @@
 // Knowledge: documents with a search, the sources they come from, and connected databases with a query box and its audit.
 import { useRef, useState } from "preact/hooks";
-import { call } from "../api/client";
+import { addDocument, call } from "../api/client";
 import type { ConnectedDatabase, DataAnswer, Document, Source } from "../api/schema";
 import { isAdmin } from "../frame/session";
+import { Lines } from "../kit/data";
 import { Confirm } from "../kit/dialog";
 import { bytes, count, milliseconds, several, words } from "../kit/format";
 import { Marked } from "../kit/item";
@@ -49,7 +50,7 @@ function Documents({ sources }: { sources: Source[] }) {
       {question ? <Found question={question} source={source} /> : (
         <>
           {pages.error && <ErrorBox error={pages.error} retry={pages.reload} />}
-          {!pages.loading && pages.rows.length === 0 && !pages.error && <Empty title="No document yet." command="recordari document add handbook.pdf">Add a text, Markdown, HTML, PDF, docx, xlsx or pptx. Answers cite it by document, heading and page.</Empty>}
+          {!pages.loading && pages.rows.length === 0 && !pages.error && <Empty title="No document yet." command="recordari document add handbook.pdf">Add a text, Markdown, HTML, PDF, docx, pptx or sheet, or an image with a caption. Answers cite it by document, heading and page.</Empty>}
           {pages.rows.length > 0 && (
             <DataTable<Document>
               label="Documents"
@@ -75,7 +76,7 @@ function Documents({ sources }: { sources: Source[] }) {
 function Upload({ source, done }: { source: string; done: () => void }) {
   const box = useRef<HTMLInputElement>(null);
   const { run, error, busy } = useAction();
-  const send = (file: File) => run(() => call("add_document", { query: { name: file.name, source: source || undefined }, file, as: {} }).then(done));
+  const send = (file: File) => run(() => addDocument(file, source || undefined).then(done));
   return (
     <div class="field">
       <input ref={box} type="file" hidden aria-label="A document to add" onChange={(event) => { const file = event.currentTarget.files?.[0]; if (file) void send(file); event.currentTarget.value = ""; }} />
@@ -127,7 +128,7 @@ function Sources({ sources, reload }: { sources: Source[]; reload: () => void })
           ]}
         />
       )}
-      <Section title="Knowledge map" aside="what a context tells an agent"><Show of={map}>{(shown) => shown.text ? <pre dir="auto" tabIndex={0}>{shown.text}</pre> : <p class="muted">Empty.</p>}</Show></Section>
+      <Section title="Knowledge map" aside="what a context tells an agent"><Show of={map}>{(shown) => shown.text ? <Lines text={shown.text} /> : <p class="muted">Empty.</p>}</Show></Section>
       {removing && (
         <Confirm title="Remove a source" action="Remove" word="remove" danger close={() => setRemoving(undefined)} run={() => call("remove_source", { path: { source_id: removing.source_id }, as: {} }).then(reload)}>
           <p>With “{removing.name}” {removing.documents === 1 ? "goes" : "go"} {several(removing.documents, "document")} and {several(removing.chunks, "part")}. This cannot be undone.</p>
@@ -147,7 +148,7 @@ function Databases({ databases, reload }: { databases: ConnectedDatabase[]; relo
         <Section key={database.database_id} title={database.name} aside={<>{database.engine} · read <Time at={database.refreshed_at} />{isAdmin() && <> <Button kind="quiet" disabled={busy} onClick={() => run(() => call("refresh_database", { path: { database_id: database.database_id }, as: {} }).then(reload))}>Read the schema again</Button></>}</>}>
           {database.description && <p dir="auto">{database.description}</p>}
           {database.warnings.map((warning) => <div class="note" key={warning}>{warning}</div>)}
-          <p class="muted small">{Object.entries(database.tables).map(([table, columns]) => `${table} (${columns ? columns.join(", ") : "all columns"})`).join(" · ")}</p>
+          <p class="muted small">You and your agents may read: {Object.entries(database.tables).map(([table, columns]) => `${table} (${columns ? columns.join(", ") : "all columns"})`).join(" · ")}</p>
           <Ask database={database} />
         </Section>
       ))}
@@ -171,7 +172,7 @@ function Ask({ database }: { database: ConnectedDatabase }) {
   return (
     <>
       <form class="stack" onSubmit={ask}>
-        <label class="field"><span>A question, or one SELECT</span><textarea value={sql} spellcheck={false} class="code" placeholder={`SELECT count(*) FROM ${Object.keys(database.tables)[0] ?? "orders"}`} onInput={(event) => setSql(event.currentTarget.value)} /></label>
+        <label class="field"><span>A question, or one SELECT. Only these tables can be read, nothing can be changed, and each question is kept in the audit.</span><textarea value={sql} spellcheck={false} class="code" placeholder={`SELECT count(*) FROM ${Object.keys(database.tables)[0] ?? "orders"}`} onInput={(event) => setSql(event.currentTarget.value)} /></label>
         <div class="actions"><Button kind="main" type="submit" disabled={busy || !sql.trim()}>{busy ? "Asking…" : "Ask"}</Button></div>
       </form>
       {error && <ErrorBox error={error} />}
@@ -185,7 +186,7 @@ function Ask({ database }: { database: ConnectedDatabase }) {
       <Show of={audit} lines={1}>
         {(page) => page.items.length > 0 && (
           <details>
-            <summary>Audit: the last {page.items.length}</summary>
+            <summary>{page.items.length === 1 ? "The last entry of the audit" : `The last ${page.items.length} entries of the audit`}</summary>
             <DataTable label="Audit of the database" rows={page.items} keyOf={(entry) => entry.audit_id} columns={[{ title: "when", cell: (entry) => <Time at={entry.at} />, class: "nowrap" }, { title: "action", cell: (entry) => entry.action }, { title: "actor", cell: (entry) => <span class="cell-text">{entry.actor}</span> }, { title: "details", cell: (entry) => <Pairs of={entry.details} /> }]} />
           </details>
         )}

@@ -1,11 +1,12 @@
 // Overview: how much there is, how it is, and what happened lately. It follows the change feed.
 import { useEffect, useState } from "preact/hooks";
 import { call } from "../api/client";
-import type { Activity, Event as Change, PastRuling, Proposal, Stats } from "../api/schema";
+import type { Activity, Event as Change, JobCounts, PastRuling, Proposal, ScheduledJob, Stats } from "../api/schema";
 import { isAdmin, me } from "../frame/session";
 import { Bars, LineChart } from "../kit/charts";
-import { bytes, count, milliseconds, onDay, several, share, words } from "../kit/format";
-import { itemPath, ItemRow, shownItem } from "../kit/item";
+import { Lines } from "../kit/data";
+import { bytes, count, milliseconds, onDay, ruleName, several, share, words } from "../kit/format";
+import { inOneLine, itemPath, ItemRow, shownItem } from "../kit/item";
 import { usePages } from "../kit/list";
 import { useEvery, useLoad } from "../kit/load";
 import { Link } from "../kit/router";
@@ -13,9 +14,14 @@ import { Badge, Button, Empty, Figure, kindName, Page, Section, Show, Time } fro
 
 const DAY = 86_400_000;
 const MOST_CHANGES = 12;
+const MOST_RULINGS = 100;
 
 export default function Overview() {
   return isAdmin() ? <TenantOverview /> : <OwnOverview />;
+}
+
+function ofThisWeek(rulings: PastRuling[]): PastRuling[] {
+  return rulings.filter((ruling) => Date.now() - new Date(ruling.at).getTime() < 7 * DAY);
 }
 
 function sentence(stats: Stats, activity: Activity | undefined, rulings: PastRuling[] | undefined): string {
@@ -24,9 +30,9 @@ function sentence(stats: Stats, activity: Activity | undefined, rulings: PastRul
   parts.push(stats.pending_embeddings ? `${count(stats.pending_embeddings)} wait to be embedded` : "everything is embedded");
   if (activity?.recall) parts.push(`recall p95 ${milliseconds(activity.recall.p95_ms)}`);
   if (rulings) {
-    const week = rulings.filter((ruling) => Date.now() - new Date(ruling.at).getTime() < 7 * DAY);
+    const week = ofThisWeek(rulings);
     const undone = week.filter((ruling) => ruling.is_undone).length;
-    parts.push(week.length ? `the judge ended ${several(week.length, "fact")} this week, ${undone || "none"} undone` : "the judge ended nothing this week");
+    parts.push(week.length ? `the judge ended ${week.length === MOST_RULINGS ? "at least " : ""}${several(week.length, "fact")} this week, ${undone || "none"} undone` : "the judge ended nothing this week");
   }
   if (stats.dead_letters) parts.push(`${several(stats.dead_letters, "piece")} of work failed for good`);
   return `${parts.join("; ")}.`;
@@ -36,39 +42,40 @@ function TenantOverview() {
   const as = {};
   const stats = useLoad(["stats"], (signal) => call("memory_stats", { signal, as }));
   const activity = useLoad(["activity"], (signal) => call("memory_activity", { signal, as }));
-  const rulings = useLoad(["overview-rulings"], (signal) => call("list_rulings", { query: { limit: 50 }, signal, as }));
+  const rulings = useLoad(["overview-rulings"], (signal) => call("list_rulings", { query: { limit: MOST_RULINGS }, signal, as }));
   const jobs = useLoad(["job-counts"], (signal) => call("job_counts", { signal, as }));
   const reports = useLoad(["reports"], (signal) => call("list_reports", { query: { limit: 1 }, signal, as }));
   const proposals = useLoad(["overview-proposals"], (signal) => call("list_proposals", { query: { limit: 4 }, signal, as }));
-  const reload = () => {
-    stats.reload();
-    activity.reload();
-    rulings.reload();
-    jobs.reload();
-  };
+  const schedule = useLoad(["schedule"], (signal) => call("job_schedule", { signal, as }));
+  const newest = useLoad(["overview-newest"], (signal) => call("list_items", { query: { limit: 5 }, signal, as }));
+  const reload = () => [stats, activity, rulings, jobs, proposals].forEach((each) => each.reload());
   useEvery(60, reload);
-  const changes = useChanges(stats.reload);
+  const changes = useChanges(reload);
   return (
     <Page title="Overview" says={stats.data && sentence(stats.data, activity.data, rulings.data?.items)}>
       <Show of={stats} lines={8}>{(data) => data.items === 0 ? <FirstSteps /> : <Figures stats={data} activity={activity.data} />}</Show>
       <div class="columns">
         <Section title="New memories a day" aside="last 30 days"><Show of={activity} lines={4}>{(data) => <Growth activity={data} />}</Show></Section>
         <Section title="By kind"><Show of={stats}>{(data) => <Bars values={data.by_kind} tone={(kind) => `kind kind-${kind}`} href={(kind) => <Link to="/ui/memories" settings={{ kind }}>{kindName(kind)}</Link>} />}</Show></Section>
-        <Section title="By layer" aside="what ends it"><Show of={stats}>{(data) => <Bars sorted={false} values={byLayer(data)} href={(layer) => <Link to="/ui/memories" settings={LAYERS[layer]?.[1]}>{layer}</Link>} />}</Show></Section>
+        <Section title="By layer" aside="how long it lasts"><Show of={stats}>{(data) => <Bars sorted={false} values={byLayer(data)} href={(layer) => <Link to="/ui/memories" settings={LAYERS[layer]?.[1]}>{layer}</Link>} />}</Show></Section>
         <Section title="By scope" aside="who sees it"><Show of={stats}>{(data) => <Bars values={data.by_scope} href={(scope) => <Link to="/ui/memories" settings={{ scope }}>{scope}</Link>} />}</Show></Section>
-        <Section title="Ended by the judge" aside={<Link to="/ui/facts" settings={{ tab: "rulings" }}>all rulings</Link>}>
-          <Show of={rulings}>{(page) => page.items.length === 0 ? <p class="muted">Nothing yet.</p> : <div class="rows">{page.items.slice(0, 5).map((ruling) => <RulingRow key={ruling.ruling_id} ruling={ruling} />)}</div>}</Show>
+        <Section title="Ended by the judge this week" aside={<Link to="/ui/facts" settings={{ tab: "rulings" }}>all rulings</Link>}>
+          <Show of={rulings}>{(page) => ofThisWeek(page.items).length === 0 ? <p class="muted">Nothing this week. When a newer fact contradicts an older one, the older one ends, and you can undo it.</p> : <div class="rows">{ofThisWeek(page.items).slice(0, 5).map((ruling) => <RulingRow key={ruling.ruling_id} ruling={ruling} />)}</div>}</Show>
         </Section>
         <Section title="Last reviews" aside={<Link to="/ui/facts" settings={{ tab: "proposals" }}>all proposals</Link>}>
-          <Show of={proposals}>{(page) => page.items.length === 0 ? <p class="muted">The weekly review has proposed nothing yet.</p> : <div class="rows">{page.items.map((proposal) => <ProposalRow key={proposal.proposal_id} proposal={proposal} />)}</div>}</Show>
+          <Reviewed schedule={schedule.data} />
+          <Show of={proposals}>{(page) => page.items.length === 0 ? <p class="muted">No review has proposed a change yet.</p> : <div class="rows">{page.items.map((proposal) => <ProposalRow key={proposal.proposal_id} proposal={proposal} />)}</div>}</Show>
         </Section>
         <Section title="Happening now" aside={changes.isOpen ? "live" : "connecting…"}>
-          {changes.list.length === 0 ? <p class="muted">Changes appear here as they are made.</p> : <div class="rows">{changes.list.map((change) => <ChangeRow key={change.position} change={change} />)}</div>}
+          <div class="rows">
+            {changes.list.map((change) => <ChangeRow key={change.position} change={change} />)}
+            {changes.list.length < 5 && newest.data?.items.filter((item) => !changes.list.some((change) => change.subject_id === item.item_id)).slice(0, 5 - changes.list.length).map((item) => <ItemRow key={item.item_id} item={shownItem(item)} />)}
+          </div>
         </Section>
-        <Section title="Background work"><Show of={jobs}>{(data) => <Work jobs={data} />}</Show></Section>
+        <Section title="Background work" aside={<Link to="/ui/operate">all work</Link>}><Show of={jobs}>{(data) => <Work jobs={data} />}</Show></Section>
         <Section title="By state"><Show of={stats}>{(data) => <Bars values={data.by_state} href={(state) => state === "forgotten" ? state : <Link to="/ui/memories" settings={{ state: state === "live" ? undefined : state }}>{state}</Link>} />}</Show></Section>
         <Section title="Daily brief" aside={reports.data?.items[0] && <Time at={reports.data.items[0].created_at} />}>
-          <Show of={reports}>{(page) => page.items[0] ? <pre dir="auto" tabIndex={0}>{page.items[0].body}</pre> : <p class="muted">The first daily brief is written at night.</p>}</Show>
+          <Show of={reports}>{(page) => page.items[0] ? <Lines untitled text={page.items[0].body} /> : <p class="muted">The first daily brief is written at night.</p>}</Show>
         </Section>
       </div>
     </Page>
@@ -91,6 +98,8 @@ function FirstSteps() {
   return <Empty title="Nothing is remembered yet." command={'recordari remember "Ana prefers tea" --user ana\nrecordari recall "What does Ana drink?" --user ana'}>Remember something, and watch it arrive here:</Empty>;
 }
 
+const QUOTAS: Record<string, string> = { items: "of the memories", bytes: "of the storage", writes_per_day: "of the writes a day" };
+
 function Figures({ stats, activity }: { stats: Stats; activity: Activity | undefined }) {
   const live = Object.values(stats.by_kind).reduce((sum, value) => sum + value, 0);
   const recall = activity?.recall;
@@ -100,10 +109,10 @@ function Figures({ stats, activity }: { stats: Stats; activity: Activity | undef
       <Figure label="live memories" value={count(live)} note={bytes(stats.content_bytes)} />
       <Figure label="recall p50 / p95" value={recall ? `${Math.round(recall.p50_ms)} / ${milliseconds(recall.p95_ms)}` : "–"} note={recall ? `${recall.per_minute.toFixed(1)} a minute, last hour` : "no recall in the last hour"} />
       <Figure label="open sessions" value={count(stats.others.open_sessions)} note={`${count(stats.others.closed_sessions)} closed, ${several(stats.others.runs, "run")}`} />
-      <Figure label="to embed" value={count(stats.pending_embeddings)} note={stats.embedding_model?.split("@")[0] ?? "by keywords alone"} tone={stats.pending_embeddings > 1000 ? "warn" : undefined} />
-      <Figure label="pinned / held" value={`${count(stats.pinned)} / ${count(stats.others.holds)}`} />
+      <Figure label="recall by meaning" value={!stats.embedding_model ? "off" : stats.pending_embeddings ? "degraded" : "complete"} note={!stats.embedding_model ? "by words alone" : stats.pending_embeddings ? `${count(stats.pending_embeddings)} to embed` : stats.embedding_model.split("@")[0]} tone={stats.pending_embeddings > 1000 ? "warn" : undefined} />
+      <Figure label="pinned / held" value={`${count(stats.pinned)} / ${count(stats.others.holds)}`} note="kept from fading" />
       <Figure label="dead letters" value={count(stats.dead_letters)} note={stats.dead_letters ? <Link to="/ui/operate">replay them</Link> : "none"} tone={stats.dead_letters ? "bad" : undefined} />
-      <Figure label="plan used" value={share(used)} note={fullest ? words(fullest) : "no limit"} tone={used > 0.8 ? "warn" : undefined} />
+      <Figure label="quota used" value={fullest ? share(used) : "no limit"} note={fullest ? QUOTAS[fullest] ?? words(fullest) : `${count(stats.quota.usage.writes)} writes today`} tone={used > 0.8 ? "warn" : undefined} />
     </div>
   );
 }
@@ -124,8 +133,8 @@ function Growth({ activity }: { activity: Activity }) {
 function RulingRow({ ruling }: { ruling: PastRuling }) {
   return (
     <Link to={itemPath(ruling.item_id)} class="item-row">
-      <span class="item-text" dir="auto">{ruling.content ?? "forgotten"} → {ruling.successor ?? "forgotten"}</span>
-      <span class="item-meta"><Badge tone="accent">{words(ruling.rule)}</Badge>{ruling.is_undone && <Badge tone="good">undone</Badge>}<Time at={ruling.at} /></span>
+      <span class="item-text" dir="auto"><span class={ruling.is_undone ? "" : "ended-text"}>{ruling.content ?? "forgotten"}</span> → {ruling.successor ?? "forgotten"}</span>
+      <span class="item-meta"><Badge tone="accent">{ruleName(ruling.rule)}</Badge>{ruling.is_undone && <Badge tone="good">undone</Badge>}<Time at={ruling.at} /></span>
     </Link>
   );
 }
@@ -139,20 +148,28 @@ function ProposalRow({ proposal }: { proposal: Proposal }) {
   );
 }
 
-function ChangeRow({ change }: { change: Change }) {
-  const text = <><span class="item-text">{words(change.type.replace(".", " "))}</span><span class="item-meta"><Time at={change.at} /></span></>;
-  return change.type.startsWith("item.") && !change.type.endsWith("forgotten") && !change.type.endsWith("removed") ? <Link to={itemPath(change.subject_id)} class="item-row">{text}</Link> : <div class="item-row">{text}</div>;
+function Reviewed({ schedule }: { schedule: ScheduledJob[] | undefined }) {
+  const review = schedule?.find((job) => job.job === "review_memory");
+  return review ? <p class="muted small">{review.last_at ? <>Reviewed <Time at={review.last_at} />; the next review is due <Time at={review.next_at} />.</> : <>The next review of all facts is due <Time at={review.next_at} />.</>}</p> : null;
 }
 
-function Work({ jobs }: { jobs: { jobs: Record<string, number>; outbox_pending: Record<string, number>; outbox_parked: Record<string, number> } }) {
-  const waiting = Object.entries(jobs.outbox_pending).filter(([, number]) => number > 0);
-  const parked = Object.entries(jobs.outbox_parked).filter(([, number]) => number > 0);
-  return (
-    <>
-      <p>{waiting.length ? `Waiting: ${waiting.map(([topic, number]) => `${words(topic)} ${count(number)}`).join(", ")}.` : "Nothing waits."}{parked.length > 0 && ` Failed for good: ${parked.map(([topic, number]) => `${words(topic)} ${count(number)}`).join(", ")}.`}</p>
-      <Bars values={jobs.jobs} />
-    </>
-  );
+const GONE = new Set(["item.forgotten", "item.removed"]);
+
+function ChangeRow({ change }: { change: Change }) {
+  const isThere = change.type.startsWith("item.") && !GONE.has(change.type);
+  const item = useLoad(isThere ? ["item", change.subject_id] : null, (signal) => call("get_item", { path: { item_id: change.subject_id }, signal, as: {} }));
+  const what = words(change.type.replace("item.", "").replace(".", " "));
+  const text = <><span class="item-text" dir="auto">{item.data ? inOneLine(item.data.content) : isThere && !item.error ? "…" : `A ${change.kind ? kindName(change.kind) : "user"} was ${what}`}</span><span class="item-meta"><Badge tone="accent">{what}</Badge>{item.data && <strong>{item.data.user_id}</strong>}<Time at={change.at} /></span></>;
+  return isThere ? <Link to={itemPath(change.subject_id)} class="item-row">{text}</Link> : <div class="item-row">{text}</div>;
+}
+
+function told(numbers: Record<string, number>): string {
+  return Object.entries(numbers).filter(([, number]) => number > 0).map(([name, number]) => `${count(number)} ${words(name)}`).join(", ");
+}
+
+function Work({ jobs }: { jobs: JobCounts }) {
+  const [waiting, parked, ran] = [told(jobs.outbox_pending), told(jobs.outbox_parked), told(jobs.jobs)];
+  return <p>{waiting ? `Waiting: ${waiting}.` : "Nothing waits."}{parked && ` Failed for good: ${parked}.`} {ran ? `Jobs: ${ran}.` : "No scheduled job has run yet."}</p>;
 }
 
 /** The change feed; `changed` is called now and then while changes come. */
@@ -186,15 +203,15 @@ function useChanges(changed: () => void): { list: Change[]; isOpen: boolean } {
 function OwnOverview() {
   const user = me().user_id;
   const profile = useLoad(user ? ["own-profile", user] : null, (signal) => call("user_profile", { path: { user_id: user ?? "" }, signal }).catch(() => null));
-  const pages = usePages(["own"], (cursor, signal) => call("list_items", { query: { kind: ["fact"], limit: 50, cursor }, signal }));
+  const pages = usePages(["own"], (cursor, signal) => call("list_items", { query: { kind: ["fact"], scope: user ? "user" : undefined, limit: 50, cursor }, signal }));
   return (
-    <Page title={user ? "What is known about you" : "Overview"} says={user ? "You can correct, end or forget each of these. Open one to see where it comes from." : "Choose a user or agent at the top right to see what they see."}>
-      {profile.data?.content && <Section title="In short"><p dir="auto" class="memory-text" tabIndex={0}>{profile.data.content}</p></Section>}
-      <Section title="Facts" aside={several(pages.rows.length, "fact")}>
-        {pages.rows.length === 0 && !pages.loading ? <Empty title="Nothing is known yet." /> : <div class="rows">{pages.rows.map((item) => <ItemRow key={item.item_id} item={shownItem(item)} />)}</div>}
+    <Page title={user ? "What is known about you" : "Overview"} says={user ? "You may correct, end or forget each of these. Open one to see where it comes from and who has seen it." : "Choose a user or agent at the top right to see what they see."}>
+      {profile.data?.content && <Section title="In short"><Lines text={profile.data.content} /></Section>}
+      <Section title={user ? "Facts about you" : "Facts"} aside={`${pages.done ? "" : "the newest "}${several(pages.rows.length, "fact")}`}>
+        {pages.rows.length === 0 && !pages.loading ? <Empty title="Nothing is known yet." /> : <div class="rows">{pages.rows.map((item) => <ItemRow bare key={item.item_id} item={{ ...shownItem(item), user_id: null }} aside={item.category && <span>{words(item.category)}</span>} />)}</div>}
         {!pages.done && !pages.loading && <Button kind="quiet" onClick={pages.more}>More</Button>}
       </Section>
-      <Section title="All memories"><p><Link to="/ui/memories">Messages, documents and everything else</Link></p></Section>
+      <Section title="Everything else"><p><Link to="/ui/memories">All your memories</Link>, with the messages that these facts come from, and <Link to="/ui/sessions">your conversations</Link>.</p></Section>
     </Page>
   );
 }

@@ -5,11 +5,11 @@ import { call } from "../api/client";
 import type { AskedScope, Context, Kind, RecallAnswer, RecalledItem } from "../api/schema";
 import { isAdmin } from "../frame/session";
 import { Stacked } from "../kit/charts";
-import { count, milliseconds, several, words } from "../kit/format";
-import { itemPath, itemSettings, Marked } from "../kit/item";
+import { count, foundBy, milliseconds, several, words } from "../kit/format";
+import { inOneLine, itemPath, itemSettings, Marked } from "../kit/item";
 import { useLoad } from "../kit/load";
 import { changeSettings, Link, usePlace } from "../kit/router";
-import { Badge, Button, Check, Choice, Empty, KindLabel, KINDS, kindName, Page, Section, Show, TextField, Time, Unfold } from "../kit/ui";
+import { Badge, Button, Check, Choice, Empty, Filters, KindLabel, KINDS, kindName, Page, Section, Show, TextField, Time, Unfold } from "../kit/ui";
 import { NobodyNamed } from "./memories";
 import "./playground.css";
 
@@ -43,6 +43,22 @@ function hue(part: string, index: number): string {
   const place = known < 0 ? PARTS.length + index : known;
   return place < 8 ? `hue-${place}` : `hue-${(place * 3) % 8} striped`;
 }
+
+const MEANS: Record<string, string> = {
+  words: "words of the question that the text has; rare ones count more",
+  late: "how well each word of the question is met by some word of the text",
+  meaning: "how near the whole text is in meaning",
+  session: "how well its whole conversation fits",
+  following: "how well the text after it fits",
+  entity: "names in the question that the text mentions",
+  time: "it is of the time that the question asks about",
+  speaker: "the question asks about the one who said it",
+  disclosure: "how much the speaker says about themselves",
+  successor: "it ended what the question found",
+  question: "it only asks, and tells nothing",
+  newer: "the question asks for the present, and it is newer",
+  rerank: "the opinion of the reranker",
+};
 
 function signed(value: number): string {
   return value.toFixed(2).replace("-", "−");
@@ -100,8 +116,9 @@ function Settings({ side }: { side: string }) {
   const { query } = usePlace();
   const has = (name: string) => query.get(name + side) ?? "";
   const set = (name: string) => (value: string) => changeSettings({ [name + side]: value });
+  const chosen = ["scope", "kind", "top", "as_of", "known_at", "rerank", "superseded"].filter((name) => has(name)).length;
   return (
-    <div class="filters">
+    <Filters chosen={chosen}>
       <Choice label="Scope" value={has("scope") as AskedScope} any="any" options={["session", "user", "agent", "tenant", "history"]} onChange={set("scope")} />
       <Choice label="Kinds" value={has("kind") as Kind} any="all" options={KINDS.map((kind) => [kind, kindName(kind)])} onChange={set("kind")} />
       <Choice label="Most" value={has("top")} any="10" options={["3", "5", "20"]} onChange={set("top")} />
@@ -109,7 +126,7 @@ function Settings({ side }: { side: string }) {
       <TextField label="Known at" type="datetime-local" value={has("known_at")} onInput={set("known_at")} />
       <Check label="rerank" checked={has("rerank") !== "off"} onChange={(checked) => set("rerank")(checked ? "" : "off")} />
       {isAdmin() && <Check label="superseded too" checked={has("superseded") === "1"} onChange={(checked) => set("superseded")(checked ? "1" : "")} />}
-    </div>
+    </Filters>
   );
 }
 
@@ -141,6 +158,7 @@ function Side({ side, question, of, before }: { side: string; question: string; 
           const most = Math.max(0.001, ...(trace?.items ?? []).map((item) => Object.values(item.parts).reduce((sum, part) => sum + Math.max(0, part), 0)));
           return (
             <>
+              {trace && <p class="muted small">{several(answer.items.length, "memory", "memories")} after {milliseconds(trace.milliseconds.total ?? 0)} on the server; {several(trace.items.length, "candidate")} ranked.</p>}
               {answer.degraded && <div class="note">Degraded: something is not embedded. Words are complete, meaning is not.</div>}
               <div>
                 {answer.items.map((item, index) => <AnswerCard key={item.id} item={item} rank={index + 1} question={question} traced={traced.get(item.id)} most={most} was={before ? before.items.findIndex((other) => other.id === item.id) + 1 : undefined} />)}
@@ -161,24 +179,24 @@ function AnswerCard({ item, rank, question, traced, most, was }: { item: Recalle
     <article class="answer" data-id={item.id}>
       <div class="answer-top">
         <span class="rank">{rank}</span>
-        <Link to={itemPath(item.id)} settings={itemSettings(item, question)}><span dir="auto"><Marked text={item.content.slice(0, 600)} question={question} /></span></Link>
+        <Link to={itemPath(item.id)} settings={itemSettings(item, question)}><span dir="auto"><Marked text={inOneLine(item.content, 600)} question={question} /></span></Link>
         {was !== undefined && (was === 0 ? <Badge tone="accent">new</Badge> : was !== rank && <Badge tone={was > rank ? "good" : "bad"}>{was > rank ? `▲ from ${was}` : `▼ from ${was}`}</Badge>)}
         <span class="score" title="Compare scores only within one answer">{item.score.toFixed(2)}</span>
       </div>
       <div class="item-meta">
         <KindLabel kind={item.source_kind} />
-        <span>scope {item.scope}</span>
-        <span>trust {item.trust}</span>
+        <span class="wide-only">scope {item.scope}</span>
+        <span class="wide-only">trust {item.trust}</span>
         {item.archived && <Badge>archived</Badge>}
         {item.invalid_at && <Badge tone="warn">ended</Badge>}
         <Time at={item.event_time} />
-        {item.found_by.length > 0 && <span>found by {item.found_by.join(", ")}</span>}
+        {item.found_by.length > 0 && <span>{foundBy(item.found_by)}</span>}
         {item.same_as.length > 0 && <span>{several(item.same_as.length, "equal one")} left out</span>}
       </div>
       {parts.length > 0 && (
         <div class="parts" role="img" aria-label={`score ${item.score.toFixed(2)}: ${parts.map(([name, value]) => `${name} ${value.toFixed(2)}`).join(", ")}`}>
           <div class="parts-bar">{parts.map(([name, value], index) => value > 0 && <span key={name} class={hue(name, index)} style={{ width: `${(value / most) * 100}%` }} title={`${name} ${value.toFixed(3)}`} />)}</div>
-          <div class="parts-key">{parts.map(([name, value], index) => <span key={name}><i class={hue(name, index)} />{words(name)} {signed(value)}</span>)}</div>
+          <div class="parts-key">{parts.map(([name, value], index) => <span key={name} title={MEANS[name]}><i class={hue(name, index)} />{words(name)} {signed(value)}</span>)}</div>
         </div>
       )}
     </article>
@@ -201,10 +219,11 @@ function LeftOut({ trace }: { trace: Trace }) {
         {scopes.map(([scope, why]) => <p key={scope}>Scope {scope}: {why}</p>)}
         {cut.size + scopes.length === 0 && <p class="muted">Nothing was left out.</p>}
       </Section>
-      <Section title="How it was found" aside={`rerank: ${trace.rerank}`}>
+      <Section title="How it was found" aside={`rerank: ${words(trace.rerank)}`}>
         <p class="muted">Candidates: {Object.entries(trace.candidates).map(([arm, number]) => `${words(arm)} ${count(number)}`).join(" · ")}</p>
         {Object.keys(trace.terms).length > 0 && <p class="muted">Words, and how rare they are: {Object.entries(trace.terms).map(([term, weight]) => `${term} ${weight.toFixed(1)}`).join(" · ")}</p>}
         <p class="muted">Time: {Object.entries(trace.milliseconds).map(([step, value]) => `${words(step)} ${milliseconds(value)}`).join(" · ")}</p>
+        <Unfold title="What the parts of a score mean">{() => <dl class="facts">{Object.entries(MEANS).map(([name, means]) => <div key={name}><dt>{name}</dt><dd>{means}</dd></div>)}</dl>}</Unfold>
       </Section>
     </>
   );
@@ -212,7 +231,7 @@ function LeftOut({ trace }: { trace: Trace }) {
 
 function CutItem({ id, score, why }: { id: string; score?: number; why?: string }) {
   const loaded = useLoad(["item", id], (signal) => call("get_item", { path: { item_id: id }, signal }));
-  return <Link to={itemPath(id)} class="item-row"><span class="item-text" dir="auto">{loaded.data?.content.slice(0, 200) ?? (loaded.error ? "no longer there" : "…")}</span><span class="item-meta">{loaded.data && <KindLabel kind={loaded.data.kind} />}{score !== undefined && <span>score {score.toFixed(2)}</span>}{why && <span>{why}</span>}</span></Link>;
+  return <Link to={itemPath(id)} class="item-row"><span class="item-text" dir="auto">{loaded.data ? inOneLine(loaded.data.content, 200) : (loaded.error ? "no longer there" : "…")}</span><span class="item-meta">{loaded.data && <KindLabel kind={loaded.data.kind} />}{score !== undefined && <span>score {score.toFixed(2)}</span>}{why && <span>{why}</span>}</span></Link>;
 }
 
 /** Lines between the places of the same memory on both sides. */
@@ -275,7 +294,7 @@ function Assembled({ context, question }: { context: Context; question: string }
   return (
     <>
       <p><strong>{count(context.tokens)}</strong> of {count(context.budget)} tokens, {count(context.left)} free; profile {context.profile}{context.degraded ? "; degraded" : ""}.</p>
-      <Stacked label="Tokens" whole={context.budget} parts={shown.map((section, index) => ({ name: words(section.name), value: tokens(section.name, section.items), tone: `hue-${index % 8}` }))} />
+      <Stacked label="Tokens" whole={context.budget} left={context.left} parts={shown.map((section, index) => ({ name: words(section.name), value: tokens(section.name, section.items), tone: `hue-${index % 8}` }))} />
       <div class="actions"><Check label="the prompt as the agent gets it" checked={raw} onChange={setRaw} /></div>
       {raw ? <pre>{context.text}</pre> : (
         <div class="prompt">

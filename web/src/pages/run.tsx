@@ -2,7 +2,8 @@
 import { useState } from "preact/hooks";
 import { call } from "../api/client";
 import type { Replay, ToolCall, Turn } from "../api/schema";
-import { bytes, count, milliseconds, several } from "../kit/format";
+import { Data, parsed } from "../kit/data";
+import { bytes, count, exactly, milliseconds, several } from "../kit/format";
 import { itemPath } from "../kit/item";
 import { useKeys } from "../kit/keys";
 import { useLoad } from "../kit/load";
@@ -53,14 +54,14 @@ function Shown({ replay, results, setResults }: { replay: Replay; results: boole
               <Check label="results" checked={results} onChange={setResults} />
             </div>
             <div>
-              <div class="step turn"><div class="step-head"><strong>input</strong></div><pre dir="auto" tabIndex={0}>{JSON.stringify(run.input, null, 1)}</pre></div>
-              {all.slice(0, at).map((step) => step.kind === "turn" ? <TurnStep key={`t${step.turn.number}`} turn={step.turn} currency={run.currency} /> : <CallStep key={`c${step.call.number}`} step={step.call} slowest={slowest} />)}
-              {at === all.length && run.output !== null && run.output !== undefined && <div class="step turn"><div class="step-head"><strong>output</strong></div><pre dir="auto" tabIndex={0}>{typeof run.output === "string" ? run.output : JSON.stringify(run.output, null, 1)}</pre></div>}
+              <div class="step turn"><div class="step-head"><strong>input</strong></div><Box value={run.input} /></div>
+              {all.slice(0, at).map((step) => step.kind === "turn" ? <TurnStep key={`t${step.turn.number}`} turn={step.turn} currency={run.currency} /> : <CallStep key={`c${step.call.number}`} step={step.call} slowest={slowest} began={run.started_at} />)}
+              {at === all.length && run.output !== null && run.output !== undefined && <div class="step turn"><div class="step-head"><strong>output</strong></div><Box value={run.output} /></div>}
             </div>
           </Section>
         </div>
         <aside class="stack">
-          <Facts rows={[["status", run.status], ["user", run.user_id], ["agent", run.agent_id], ["session", <Link to={`/ui/sessions/${encodeURIComponent(run.session_id)}`}>{run.session_id}</Link>], ["started", <Time at={run.started_at} />], ["ended", run.ended_at && <Time at={run.ended_at} />], ["tokens in", run.tokens_in > 0 && count(run.tokens_in)], ["tokens out", run.tokens_out > 0 && count(run.tokens_out)], ["cost", Number(run.cost) > 0 && `${run.cost} ${run.currency}`], ["id", <ShortId id={run.run_ref} />], ["metadata", Object.keys(run.metadata).length > 0 && <pre>{JSON.stringify(run.metadata, null, 1)}</pre>]]} />
+          <Facts rows={[["status", run.status], ["user", run.user_id], ["agent", run.agent_id], ["session", <Link to={`/ui/sessions/${encodeURIComponent(run.session_id)}`}>{run.session_id}</Link>], ["started", <Time at={run.started_at} />], ["ended", run.ended_at && <Time at={run.ended_at} />], ["tokens in", run.tokens_in > 0 && count(run.tokens_in)], ["tokens out", run.tokens_out > 0 && count(run.tokens_out)], ["cost", Number(run.cost) > 0 && `${run.cost} ${run.currency}`], ["id", <ShortId id={run.run_ref} />], ["metadata", Object.keys(run.metadata).length > 0 && <Data value={run.metadata} />]]} />
         </aside>
       </div>
     </Page>
@@ -82,25 +83,25 @@ function TurnStep({ turn, currency }: { turn: Turn; currency: string }) {
   );
 }
 
-/** A result as text: JSON is written out, and a very long one is cut. */
-function shown(result: unknown): string {
-  const text = typeof result === "string" ? result : JSON.stringify(result, null, 2);
-  return text.slice(0, 20_000);
+/** What a program gave or got: JSON as names and values, and a very long text is cut. */
+function Box({ value }: { value: unknown }) {
+  return <div class="data-box" tabIndex={0}><Data value={parsed(value)} /></div>;
 }
 
-function CallStep({ step, slowest }: { step: ToolCall; slowest: number }) {
+function CallStep({ step, slowest, began }: { step: ToolCall; slowest: number; began: string }) {
+  const after = step.started_at ? new Date(step.started_at).getTime() - new Date(began).getTime() : undefined;
   return (
     <div class={`step ${step.error ? "failed" : ""}`}>
       <div class="step-head">
         <strong>{step.name}</strong>
         {step.error && <Badge tone="bad">failed</Badge>}
-        {step.latency_ms !== null && <span class="muted">{milliseconds(step.latency_ms)}</span>}
-        <Time at={step.started_at} />
+        {step.latency_ms !== null && <span class="muted">took {milliseconds(step.latency_ms)}</span>}
+        {after !== undefined && <span class="muted" title={exactly(step.started_at ?? began)}>{after < 1 ? "at the start" : `${milliseconds(after)} after the start`}</span>}
       </div>
       {step.latency_ms !== null && <span class="bar-track"><span class="bar-fill" style={{ width: `${(step.latency_ms / slowest) * 100}%` }} /></span>}
-      <pre dir="auto" tabIndex={0}>{step.arguments}</pre>
+      <div><span class="muted small">called with</span><Box value={step.arguments} /></div>
       {step.error && <div class="error" dir="auto">{step.error}</div>}
-      {step.result != null && <pre dir="auto" tabIndex={0}>{shown(step.result)}</pre>}
+      {step.result != null && <div><span class="muted small">answered</span><Box value={step.result} /></div>}
       {step.result_id && <span class="small"><Link to={itemPath(step.result_id)}>the result as a memory</Link>{step.result_bytes ? <span class="muted"> · {bytes(step.result_bytes)}</span> : null}</span>}
     </div>
   );

@@ -4,6 +4,7 @@ import { call } from "../api/client";
 import type { Message, Session } from "../api/schema";
 import { isAdmin } from "../frame/session";
 import { Stacked } from "../kit/charts";
+import { Data, Lines } from "../kit/data";
 import { Confirm } from "../kit/dialog";
 import { count, several, words } from "../kit/format";
 import { itemPath, itemSettings } from "../kit/item";
@@ -20,7 +21,7 @@ export default function SessionPage({ id }: { id: string }) {
   return <Show of={session} lines={8}>{(data) => <Shown session={data} reload={session.reload} />}</Show>;
 }
 
-const CLOSED: Record<string, string> = { asked: "closed when asked to", idle: "closed after its idle limit" };
+const CLOSED: Record<string, string> = { asked: "closed by its agent", idle: "closed after a long silence" };
 
 function Shown({ session, reload }: { session: Session; reload: () => void }) {
   const [closing, setClosing] = useState(false);
@@ -31,7 +32,7 @@ function Shown({ session, reload }: { session: Session; reload: () => void }) {
   return (
     <Page
       title={session.session_id}
-      says={`${several(session.messages, "message")}${session.user_id ? ` with ${session.user_id}` : ""}; ${session.status === "open" ? `open; the window has ${count(session.window_tokens)} tokens` : CLOSED[session.close_reason ?? ""] ?? "closed"}; epoch ${session.epoch}.`}
+      says={`${several(session.messages, "message")}${session.user_id ? ` with ${session.user_id}` : ""}; ${session.status === "open" ? `open; the window has ${count(session.window_tokens)} tokens` : CLOSED[session.close_reason ?? ""] ?? "closed"}; ${session.epoch ? `epoch ${session.epoch}: the window was compressed ${several(session.epoch, "time")}` : "epoch 0: the window was never compressed"}.`}
       actions={session.status === "open" && <Button onClick={() => setClosing(true)}>Close…</Button>}
     >
       <div class="split">
@@ -48,15 +49,15 @@ function Shown({ session, reload }: { session: Session; reload: () => void }) {
             )}
           </Show>
           <Section title="Summary" aside={session.summary ? `to message ${session.summarised_to}` : undefined}>
-            {session.summary ? <p dir="auto" class="message-text" tabIndex={0}>{session.summary}</p> : <p class="muted">Nothing is summarised yet.</p>}
+            {session.summary ? <Lines text={session.summary} /> : <p class="muted">Nothing is summarised yet.</p>}
           </Section>
           <Show of={notes}>
-            {(page) => <Section title="Notes" aside={page.items.length || undefined}>{page.items.length === 0 ? <p class="muted">None.</p> : page.items.map((note) => <div key={note.note_id}><Badge>{words(note.kind)}</Badge> <span dir="auto">{note.content}</span></div>)}</Section>}
+            {(page) => <Section title="Notes" aside={page.items.length || undefined}>{page.items.length === 0 ? <p class="muted">The agent noted nothing.</p> : page.items.map((note) => <div key={note.note_id}><Badge>{words(note.kind)}</Badge> <span dir="auto">{note.content}</span></div>)}</Section>}
           </Show>
           <Show of={runs}>
-            {(page) => <Section title="Runs">{page.items.length === 0 ? <p class="muted">None.</p> : page.items.map((run) => <div key={run.run_ref}><Link to={runPath(run)} settings={run.user_id ? { as_user: run.user_id } : {}}>{run.run_id}</Link> <RunBadge status={run.status} /></div>)}</Section>}
+            {(page) => <Section title="Runs">{page.items.length === 0 ? <p class="muted">No run was part of it.</p> : page.items.map((run) => <div key={run.run_ref}><Link to={runPath(run)} settings={run.user_id ? { as_user: run.user_id } : {}}>{run.run_id}</Link> <RunBadge status={run.status} /></div>)}</Section>}
           </Show>
-          <Facts rows={[["user", session.user_id], ["agent", session.agent_id], ["opened", <Time at={session.opened_at} />], ["active", <Time at={session.active_at} />], ["closed", session.closed_at && <Time at={session.closed_at} />], ["continues", session.continues && <Link to={`/ui/sessions/${encodeURIComponent(session.continues)}`}>{session.continues}</Link>], ["id", <ShortId id={session.session_ref} />], ["metadata", Object.keys(session.metadata).length > 0 && <pre>{JSON.stringify(session.metadata, null, 1)}</pre>]]} />
+          <Facts rows={[["user", session.user_id], ["agent", session.agent_id], ["opened", <Time at={session.opened_at} />], ["active", <Time at={session.active_at} />], ["closed", session.closed_at && <Time at={session.closed_at} />], ["continues", session.continues && <Link to={`/ui/sessions/${encodeURIComponent(session.continues)}`}>{session.continues}</Link>], ["id", <ShortId id={session.session_ref} />], ["metadata", Object.keys(session.metadata).length > 0 && <Data value={session.metadata} />]]} />
         </aside>
       </div>
       {closing && <Confirm title="Close the session" action="Close" close={() => setClosing(false)} run={async () => { await call("close_session", { path }); reload(); }}><p>Its last messages are summarised, and what lasts is kept{isAdmin() ? "" : " for you"}. A later message opens a new session that continues this one.</p></Confirm>}
@@ -74,10 +75,10 @@ function Conversation({ session }: { session: Session }) {
           <div class={`message ${message.role}`}>
             <div class="message-text" dir="auto" tabIndex={0}>{message.content}</div>
             <div class="item-meta">
-              <span>{message.speaker ?? message.role}</span>
+              <span>{message.speaker && message.speaker !== message.role ? message.speaker : message.role === "user" ? (session.user_id ?? "user") : message.role === "assistant" ? (session.agent_id ?? "assistant") : message.role}</span>
               <Time at={message.event_time} />
-              <span>{several(message.tokens, "token")}</span>
-              <Link to={itemPath(message.item_id)} settings={itemSettings({ scope: "session", session_id: session.session_id })}>memory</Link>
+              <span class="wide-only">{several(message.tokens, "token")}</span>
+              <Link to={itemPath(message.item_id)} settings={itemSettings({ scope: "session", session_id: session.session_id })}>its memory</Link>
             </div>
           </div>
         </div>

@@ -1,11 +1,13 @@
 // Sessions and runs: what was said, and what agents did.
 import { call } from "../api/client";
 import type { Run, RunStatus, Session, SessionStatus } from "../api/schema";
-import { count, several } from "../kit/format";
+import { isAdmin } from "../frame/session";
+import { count, firstLine, several } from "../kit/format";
 import { List, usePages } from "../kit/list";
+import { useLoad } from "../kit/load";
 import { address, changeSettings, go, Link, usePlace } from "../kit/router";
 import { Tabs } from "../kit/tabs";
-import { Badge, Choice, Empty, Page, Time } from "../kit/ui";
+import { Badge, Choice, Empty, Page, TextField, Time } from "../kit/ui";
 
 export function sessionPath(session: Session): string {
   return `/ui/sessions/${encodeURIComponent(session.session_id)}`;
@@ -23,8 +25,11 @@ function owner(of: { user_id: string | null }): Record<string, string> {
 export default function Sessions() {
   const { query } = usePlace();
   const isRuns = query.get("tab") === "runs";
+  const stats = useLoad(isAdmin() ? ["memories-stats"] : null, (signal) => call("memory_stats", { signal, as: {} }));
+  const others = stats.data?.others;
+  const says = others ? `${several(others.open_sessions, "open conversation")} and ${count(others.closed_sessions)} closed; ${several(others.runs, "run")} to replay step by step.` : "Conversations with their window, summary and notes; and runs, step by step.";
   return (
-    <Page title="Sessions" says="Conversations with their window, summary and notes; and runs, step by step.">
+    <Page title="Sessions" says={says}>
       <Tabs path="/ui/sessions" tabs={[["", "Conversations"], ["runs", "Runs"]]} />
       {isRuns ? <Runs /> : <Conversations />}
     </Page>
@@ -34,10 +39,16 @@ export default function Sessions() {
 function Conversations() {
   const { query } = usePlace();
   const status = (query.get("status") || undefined) as SessionStatus | undefined;
-  const pages = usePages<Session>(["sessions", status], (cursor, signal) => call("list_sessions", { query: { status, limit: 100, cursor }, signal }));
+  const [user, agent] = [query.get("user") ?? "", query.get("agent") ?? ""];
+  const filters = { status, user_id: user.trim() || undefined, agent_id: agent.trim() || undefined };
+  const pages = usePages<Session>(["sessions", filters], (cursor, signal) => call("list_sessions", { query: { ...filters, limit: 100, cursor }, signal }));
   return (
     <>
-      <div class="filters"><Choice label="Status" value={status ?? ""} any="all" options={["open", "closed"]} onChange={(value) => changeSettings({ status: value })} /></div>
+      <div class="filters">
+        <Choice label="Status" value={status ?? ""} any="all" options={["open", "closed"]} onChange={(value) => changeSettings({ status: value })} />
+        {isAdmin() && <TextField label="User" value={user} placeholder="all users" onInput={(value) => changeSettings({ user: value }, { replace: true })} />}
+        {isAdmin() && <TextField label="Agent" value={agent} placeholder="any agent" onInput={(value) => changeSettings({ agent: value }, { replace: true })} />}
+      </div>
       <List
         pages={pages}
         height={56}
@@ -46,18 +57,17 @@ function Conversations() {
         open={(session) => go(address(sessionPath(session), owner(session)))}
         row={(session) => (
           <Link to={sessionPath(session)} settings={owner(session)} class="item-row">
-            <span class="item-text">{session.session_id}</span>
+            <span class="item-text" dir="auto"><strong>{session.session_id}</strong>{session.summary && <span class="muted"> {firstLine(session.summary, 200)}</span>}</span>
             <span class="item-meta">
               <Badge tone={session.status === "open" ? "good" : "plain"}>{session.status}</Badge>
-              {session.user_id && <span>{session.user_id}</span>}
-              {session.agent_id && <span>{session.agent_id}</span>}
+              <Time at={session.active_at} />
+              <span><strong>{session.user_id ?? "no user"}</strong>{session.agent_id ? ` with ${session.agent_id}` : ""}</span>
               <span>{several(session.messages, "message")}</span>
               {session.epoch > 0 && <span>epoch {session.epoch}</span>}
-              <span>last <Time at={session.active_at} /></span>
             </span>
           </Link>
         )}
-        empty={<Empty title="No session yet." command={"POST /v1/sessions/{session_id}/messages"}>A session opens with its first message.</Empty>}
+        empty={<Empty title="No session yet." command={"curl -X POST http://127.0.0.1:8765/v1/sessions/first/messages -H \"Authorization: Bearer $KEY\" -H \"Recordari-User: ana\" \\\n  -H \"Content-Type: application/json\" -d '{\"messages\": [{\"content\": \"I live in Porto.\"}]}'"}>A session opens with its first message.</Empty>}
       />
     </>
   );
@@ -78,18 +88,18 @@ function Runs() {
         open={(run) => go(address(runPath(run), owner(run)))}
         row={(run) => (
           <Link to={runPath(run)} settings={owner(run)} class="item-row">
-            <span class="item-text">{run.run_id}</span>
+            <span class="item-text" dir="auto"><strong>{run.run_id}</strong>{run.error && <span class="muted"> {run.error}</span>}</span>
             <span class="item-meta">
               <RunBadge status={run.status} />
-              {run.user_id && <span>{run.user_id}</span>}
-              {run.agent_id && <span>{run.agent_id}</span>}
+              <Time at={run.started_at} />
+              <span><strong>{run.user_id ?? "no user"}</strong>{run.agent_id ? ` with ${run.agent_id}` : ""}</span>
               <span>{several(run.turns, "turn")}, {several(run.calls, "tool call")}</span>
               {run.tokens_in + run.tokens_out > 0 && <span>{count(run.tokens_in + run.tokens_out)} tokens</span>}
-              <Time at={run.started_at} />
+              {Number(run.cost) > 0 && <span>{run.cost} {run.currency}</span>}
             </span>
           </Link>
         )}
-        empty={<Empty title="No run yet." command="POST /v1/runs">A run is what an agent does with one input: its turns and tool calls can be replayed here.</Empty>}
+        empty={<Empty title="No run yet." command={"curl -X POST http://127.0.0.1:8765/v1/runs -H \"Authorization: Bearer $KEY\" -H \"Recordari-Agent: support\" -H \"Recordari-Session: first\" \\\n  -H \"Content-Type: application/json\" -d '{\"input\": {\"goal\": \"refund\"}}'"}>A run is what an agent does with one input: its turns and tool calls can be replayed here.</Empty>}
       />
     </>
   );

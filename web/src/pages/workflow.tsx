@@ -4,6 +4,7 @@ import { call } from "../api/client";
 import type { Outcome, PastChoice, Workflow } from "../api/schema";
 import { isAdmin } from "../frame/session";
 import { LineChart } from "../kit/charts";
+import { Data } from "../kit/data";
 import { Confirm } from "../kit/dialog";
 import { onDay, several, share } from "../kit/format";
 import { usePages } from "../kit/list";
@@ -43,7 +44,7 @@ function Shown({ workflow, reload }: { workflow: Workflow; reload: () => void })
           <Section title="Versions">
             <Show of={history}>{(versions) => <div class="rows">{versions.map((version) => <Link key={version.workflow_id} to={workflowPath(version)} class="item-row"><span class="item-text">{version.workflow_id === workflow.workflow_id ? <strong>version {version.version}</strong> : `version ${version.version}`}</span><span class="item-meta"><Worth workflow={version} /><Time at={version.valid_at} /></span></Link>)}</div>}</Show>
           </Section>
-          <Section title="Spec"><pre dir="auto" tabIndex={0}>{JSON.stringify(workflow.spec, null, 1)}</pre></Section>
+          <Section title="Spec"><Data value={workflow.spec} /></Section>
           <Facts rows={[["agent type", workflow.agent_type], ["task type", workflow.task_type], ["alpha", workflow.alpha.toFixed(2)], ["beta", workflow.beta.toFixed(2)], ["since", <Time at={workflow.valid_at} />], ["id", <ShortId id={workflow.workflow_id} />]]} />
         </aside>
       </div>
@@ -67,6 +68,7 @@ function Rewards({ workflow }: { workflow: Workflow }) {
       {pages.error && <ErrorBox error={pages.error} retry={pages.reload} />}
       {!pages.loading && pages.rows.length === 0 && <p class="muted">No reward yet: what is believed is only the prior.</p>}
       {points.length > 1 && <LineChart label={`${several(points.length, "reward")}, mean ${share(means.at(-1)?.y ?? 0)}`} lines={[{ points, tone: "thin" }, { points: means, tone: "hue-1", name: "mean so far" }]} most={1} height={130} x={(value) => onDay(new Date(value))} y={share} />}
+      {points.length > 1 && <p class="muted small">Grey: each reward. Coloured: their mean so far.</p>}
       {!pages.done && !pages.loading && !pages.error && <Button kind="quiet" onClick={pages.more}>Earlier rewards</Button>}
     </Section>
   );
@@ -85,11 +87,11 @@ function Choices({ workflow }: { workflow: Workflow }) {
           keyOf={(choice) => choice.choice_id}
           columns={[
             { title: "when", cell: (choice) => <Time at={choice.chosen_at} />, class: "nowrap" },
-            { title: "by", cell: (choice) => choice.agent_id },
-            { title: "session", cell: (choice) => choice.session_id && <Link to={`/ui/sessions/${encodeURIComponent(choice.session_id)}`} settings={choice.owned_by.startsWith("user:") ? { as_user: choice.owned_by.slice(5) } : {}}>{choice.session_id}</Link> },
-            { title: "run", cell: (choice) => choice.run_id && <Link to={`/ui/runs/${encodeURIComponent(choice.run_id)}`} settings={choice.owned_by.startsWith("user:") ? { as_user: choice.owned_by.slice(5) } : {}}>{choice.run_id}</Link> },
+            { title: "agent", cell: (choice) => choice.agent_id },
+            ...(pages.rows.some((choice) => choice.session_id) ? [{ title: "session", cell: (choice: PastChoice) => choice.session_id && <Link to={`/ui/sessions/${encodeURIComponent(choice.session_id)}`} settings={choice.owned_by.startsWith("user:") ? { as_user: choice.owned_by.slice(5) } : {}}>{choice.session_id}</Link> }] : []),
+            ...(pages.rows.some((choice) => choice.run_id) ? [{ title: "run", cell: (choice: PastChoice) => choice.run_id && <Link to={`/ui/runs/${encodeURIComponent(choice.run_id)}`} settings={choice.owned_by.startsWith("user:") ? { as_user: choice.owned_by.slice(5) } : {}}>{choice.run_id}</Link> }] : []),
             { title: "drawn", cell: (choice) => choice.sample.toFixed(2), class: "number" },
-            { title: "of", cell: (choice) => choice.candidates, class: "number" },
+            { title: "out of", cell: (choice) => several(choice.candidates, "way"), class: "number nowrap" },
             { title: "reward", cell: (choice) => choice.score === null ? <Badge>none yet</Badge> : <Badge tone={choice.score >= 0.5 ? "good" : "bad"}>{choice.score.toFixed(2)}</Badge>, class: "right" },
           ]}
         />

@@ -3,7 +3,7 @@ import { call } from "../api/client";
 import type { Workflow } from "../api/schema";
 import { density, mean, spread } from "../kit/beta";
 import { LineChart } from "../kit/charts";
-import { count, several, share, words } from "../kit/format";
+import { several, share } from "../kit/format";
 import { usePages } from "../kit/list";
 import { changeSettings, Link, usePlace } from "../kit/router";
 import { Badge, Button, Check, Empty, ErrorBox, Page, Section, Skeleton } from "../kit/ui";
@@ -45,7 +45,7 @@ export default function Workflows() {
       {!pages.loading && pages.rows.length === 0 && !pages.error && <Empty title="No workflow yet." command={"recordari workflows save polite --agent-type support --task-type refund --spec '{\"steps\": [\"ask for the order\"]}'"}>Save one, and its curve appears here:</Empty>}
       <div class="columns wide">
         {[...tasks].map(([task, workflows]) => (
-          <Section key={task} title={task} aside={several(workflows.length, "workflow")}>
+          <Section key={task} title={task} aside={several(workflows.length, "way")}>
             <Posteriors workflows={workflows} />
             <div class="rows">
               {workflows.map((workflow, index) => (
@@ -58,7 +58,7 @@ export default function Workflows() {
           </Section>
         ))}
       </div>
-      {!pages.done && !pages.loading && !pages.error && <Button kind="quiet" onClick={pages.more}>{`More than ${count(pages.rows.length)} ${words("workflows")}`}</Button>}
+      {!pages.done && !pages.loading && !pages.error && <Button kind="quiet" onClick={pages.more}>More workflows</Button>}
     </Page>
   );
 }

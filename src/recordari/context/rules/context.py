@@ -145,6 +145,11 @@ class ContextItem:
     message: Message | None = None
 
     @cached_property
+    def written(self) -> dict[tuple[int, bool], str]:
+        """Its line without the reference, by the length of the text and whether it was cut."""
+        return {}
+
+    @cached_property
     def keys(self) -> frozenset[Hashable]:
         text = normalised(self.content)
         return frozenset({text}) if self.item_id is None else frozenset({text, self.item_id})

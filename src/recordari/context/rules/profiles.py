@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
@@ -80,26 +81,68 @@ def profile_text(facts: Sequence[KnownFact], *, most_tokens: int = PROFILE_TOKEN
     return "\n".join(lines), sum(map(len, chosen.values()))
 
 
-def profile_without(text: str, contents: Iterable[str]) -> str:
+def profile_without(text: str, contents: Sequence[str]) -> str:
     """A profile without the facts that a context shows elsewhere, as the offline rules wrote them."""
     lines = []
     for line in text.splitlines():
         title, mark, sentences = line.partition(": ")
         for content in contents:
             sentences = f" {sentences} ".replace(f" {_sentence(content)} ", " ", 1).strip()
+        told = [
+            sentence for sentence in _ENDED.split(sentences) if not any(say_the_same(sentence, c) for c in contents)
+        ]
+        sentences = " ".join(told)
         if sentences:
             lines.append(f"{title}{mark}{sentences}")
     return "\n".join(lines)
 
 
+def say_the_same(one: str, other: str) -> bool:
+    """Whether a fact and a learnt wish come from the same sentence: "Please use maps", and "Ana wants: use maps"."""
+    if (_SPOKEN.search(one) is None) == (_SPOKEN.search(other) is None):
+        return False
+    told, spoken = (one, other) if _SPOKEN.search(one) is None else (other, one)
+    names = _NAMES.match(told)
+    words = _told(told) - (_told(names.group()) if names is not None else frozenset())
+    return len(words) >= FEWEST_SHARED and words <= _told(spoken)
+
+
+FEWEST_SHARED = 3  # words
+_ENDED = re.compile(r"(?<=[.!?…])\s")
+_SPOKEN = re.compile(
+    r"\b(?:i|i'm|i've|i'd|me|my|we|we're|we've|our|us)\b"
+    r"|^(?:please|always|never|from now on|don't|do not|call|answer|reply|respond|write|use|keep|send|stop|no)\b",
+    re.IGNORECASE,
+)
+"""In the words of the speaker."""
+_NAMES = re.compile(r"^(?:[A-ZÀ-ÖØ-Þ][\w'-]{0,40}\s)+")
+_UNTOLD = frozenset(terms("please kindly want wants others"))
+
+
+def _told(content: str) -> frozenset[str]:
+    return frozenset(terms(content)) - _UNTOLD
+
+
 def _distinct(facts: Sequence[KnownFact]) -> list[KnownFact]:
-    """The facts, best first, except those whose words are all in one that is kept."""
-    kept: list[tuple[KnownFact, frozenset[str]]] = []
+    """The facts, best first, except those whose words are all in one that is kept.
+
+    Of a wish that was learnt as a procedure and as a fact, the fact is kept: it names who wishes.
+    """
+    kept: list[KnownFact] = []
+    words: list[frozenset[str]] = []
     for fact in facts:
-        words = frozenset(terms(fact.content))
-        if not any(words <= others for _, others in kept):
-            kept.append((fact, words))
-    return [fact for fact, _ in kept]
+        same = [
+            place
+            for place, one in enumerate(kept)
+            if one.kind is not fact.kind and say_the_same(one.content, fact.content)
+        ]
+        said = frozenset(terms(fact.content))
+        if same and fact.kind is Kind.FACT:
+            kept[same[0]], words[same[0]] = fact, said
+        elif not same and not any(said <= others for others in words):
+            kept.append(fact)
+            words.append(said)
+    return kept
 
 
 def _by_category(facts: Sequence[KnownFact]) -> dict[str, list[KnownFact]]:

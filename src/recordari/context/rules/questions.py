@@ -8,11 +8,12 @@ tastes and learnt preferences too, although they share no word with it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
+from recordari.context.rules.profiles import say_the_same
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import AgentId, UserId
 from recordari.core.items import Trust, normalised
@@ -96,7 +97,8 @@ def answer_of(
         sentence = _sentence(evidence, asked)
         words = frozenset(terms(sentence))
         cost = estimated_tokens(sentence) + 1
-        if not words or any(words <= others for others in said) or spent + cost > most_tokens:
+        is_said = any(words <= others for others in said) or any(say_the_same(sentence, line) for line in lines)
+        if not words or is_said or spent + cost > most_tokens:
             continue
         lines.append(sentence)
         sources.append(evidence.item_id)
@@ -105,11 +107,15 @@ def answer_of(
     return "\n".join(lines), sources
 
 
-def answer_without(text: str, contents: Iterable[str]) -> str:
+def answer_without(text: str, contents: Sequence[str]) -> str:
     """A question and its answer without the sentences that a context shows elsewhere; empty if none is left."""
     shown = {normalised(content) for content in contents}
     question, *lines = text.splitlines() or [""]
-    left = [line for line in lines if normalised(line) not in shown]
+    left = [
+        line
+        for line in lines
+        if normalised(line) not in shown and not any(say_the_same(line, each) for each in contents)
+    ]
     return "\n".join([question, *left]) if left else ""
 
 

@@ -28,7 +28,6 @@ from recordari.sessions.rules.window import MessageRole
 
 UNCOUNTED = 0.02  # the part of a budget by which the tokens of parts and whole may differ
 _NUMBER = 999  # the number of an item that is not numbered yet
-_COPIED = ("kind", "trust", "source_ref", "item_id", "when", "who", "scope", "session_id", "payload_key", "score")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,22 +222,42 @@ def _shown(name: SectionName, number: int, kept: Kept[ContextItem]) -> SectionIt
         content=kept.content,
         is_cut=kept.is_cut,
         tokens=kept.tokens,
-        **{field: getattr(kept.item, field) for field in _COPIED},
+        kind=kept.item.kind,
+        trust=kept.item.trust,
+        source_ref=kept.item.source_ref,
+        item_id=kept.item.item_id,
+        when=kept.item.when,
+        who=kept.item.who,
+        scope=kept.item.scope,
+        session_id=kept.item.session_id,
+        payload_key=kept.item.payload_key,
+        score=kept.item.score,
     )
 
 
 def _line(name: SectionName, number: int, item: ContextItem, content: str, *, is_cut: bool | None = None) -> str:
-    fields: dict[str, object] = {"ref": _ref(name, number, item), "kind": item.kind, "trust": item.trust}
+    # An item is counted, and shown once or more: all but its reference is written once.
+    key = (len(content), is_cut if is_cut is not None else len(content) < len(item.content))
+    rest = item.written.get(key)
+    if rest is None:
+        rest = item.written[key] = _rest_of_line(item, content, is_cut=key[1])
+    return f'{{"ref": "{_ref(name, number, item)}", {rest}'
+
+
+def _rest_of_line(item: ContextItem, content: str, *, is_cut: bool) -> str:
+    """The line without its beginning."""
+    fields: dict[str, object] = {"kind": item.kind, "trust": item.trust}
     if item.who is not None:
         fields["who"] = item.who
     if item.when is not None:
-        fields["when"] = f"{item.when:%Y-%m-%dT%H:%MZ}"
+        when = item.when
+        fields["when"] = f"{when.year:04}-{when.month:02}-{when.day:02}T{when.hour:02}:{when.minute:02}Z"
     fields["text"] = content
-    if is_cut if is_cut is not None else len(content) < len(item.content):
+    if is_cut:
         fields["cut"] = True
     if item.payload_key is not None:
         fields["read_tool_output"] = item.payload_key
-    return line(fields)
+    return line(fields)[1:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

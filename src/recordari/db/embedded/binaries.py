@@ -113,6 +113,12 @@ def find_installation(bin_dir: Path | None, cache_dir: Path, account: Account) -
     )
 
 
+def find_major(major: int, account: Account) -> Installation | None:
+    """The programs of the system for this major version, whether they have pgvector or not."""
+    found = (_version(folder, account) for folder in _system_folders())
+    return next((one for one in found if one is not None and one.major == major), None)
+
+
 def make_folder(folder: Path, mode: int) -> None:
     """Create `folder` and its missing parents with `mode`; existing folders keep theirs."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]

@@ -124,8 +124,8 @@ def check_data_folder(data_dir: Path, installation: Installation, account: Accou
     if version != str(installation.major):
         raise ConfigurationError(
             f"{data_dir} was made by PostgreSQL {version}, but {installation.bin_dir} holds version "
-            f"{installation.version}: configure the folder of the PostgreSQL {version} programs, make a dump "
-            "with them (`pg_dump`), and restore it into a new data folder (nothing was changed)"
+            f"{installation.version}: run `recordari db upgrade`, or configure the folder of the PostgreSQL {version} "
+            "programs (nothing was changed)"
         )
     if (owner := data_dir.stat().st_uid) != account.uid:
         raise ConfigurationError(
@@ -135,8 +135,18 @@ def check_data_folder(data_dir: Path, installation: Installation, account: Accou
         )
 
 
+def upgrade_mark(data_dir: Path) -> Path:
+    """The file that says that the data is set aside for an upgrade: an empty folder is then no reason to make a new one."""
+    return data_dir.with_name(f"{data_dir.name}.upgrading")
+
+
 def create_data_folder(data_dir: Path, cache_dir: Path, installation: Installation, account: Account) -> None:
     """Make a complete data folder. Call it under the start lock only."""
+    if upgrade_mark(data_dir).exists():
+        raise ConfigurationError(
+            f"the upgrade of {data_dir} to another PostgreSQL has not ended: wait for it, or, if it was broken off, run "
+            "`recordari db upgrade` again (no data is lost)"
+        )
     parent = data_dir.parent
     prefix = f".{data_dir.name}.new-"
     for leftover in parent.glob(f"{prefix}*"):

@@ -106,7 +106,7 @@ class EmbeddedServer:
         self._users_dir = self.run_dir / "users"
         self.log_file = self.data_dir.with_name(f"{self.data_dir.name}.log")
         self._bin_dir = bin_dir
-        self._cache_dir = (cache_dir or default_cache()).expanduser().resolve()
+        self.cache_dir = (cache_dir or default_cache()).expanduser().resolve()
         self._settings = server_settings(self.socket_dir, settings or {})
         self._installation: Installation | None = None
         self._mutex = threading.RLock()
@@ -118,7 +118,7 @@ class EmbeddedServer:
 
         Each `acquire` needs one `release`; the same process may nest them.
         """
-        with self._mutex, self._deciding(timeout) as (account, deadline):
+        with self._mutex, self.deciding(timeout) as (account, deadline):
             (self.run_dir / "stopped").unlink(missing_ok=True)
             self._ensure_running(account, deadline)
             if self._user_lock is None:
@@ -138,7 +138,7 @@ class EmbeddedServer:
         with self._mutex:
             if not self.run_dir.is_dir() or is_vacant(self.data_dir):
                 return
-            with self._deciding(timeout) as (account, deadline):
+            with self.deciding(timeout) as (account, deadline):
                 if self._is_wanted():
                     self._ensure_running(account, deadline)
 
@@ -155,7 +155,7 @@ class EmbeddedServer:
                 self._unregister()
                 return
             try:
-                with self._deciding(STOP_SECONDS) as (_, deadline):
+                with self.deciding(STOP_SECONDS) as (_, deadline):
                     self._unregister()
                     if live_locks(self._users_dir, clean=True) == 0 and not self._is_detached():
                         self._stop("fast", deadline)
@@ -166,7 +166,7 @@ class EmbeddedServer:
 
     def start_detached(self, timeout: float = 60.0) -> None:
         """Start the server, or keep the running one, so that it stays when its last user leaves."""
-        with self._mutex, self._deciding(timeout) as (account, deadline):
+        with self._mutex, self.deciding(timeout) as (account, deadline):
             (self.run_dir / "stopped").unlink(missing_ok=True)
             self._ensure_running(account, deadline)
             pid_file = self._pid_file()
@@ -179,7 +179,7 @@ class EmbeddedServer:
             raise ConfigurationError(f"there is no stop mode {mode!r}; use one of {', '.join(STOP_SIGNALS)}")
         if not self.run_dir.exists():
             return
-        with self._mutex, self._deciding(timeout) as (account, deadline):
+        with self._mutex, self.deciding(timeout) as (account, deadline):
             (self.run_dir / "detached").unlink(missing_ok=True)
             self._write_private(self.run_dir / "stopped", "", account)  # its users must not start it again
             self._stop(mode, deadline)
@@ -243,7 +243,7 @@ class EmbeddedServer:
     # -- deciding ----------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _deciding(self, timeout: float) -> Iterator[tuple[Account, float]]:
+    def deciding(self, timeout: float) -> Iterator[tuple[Account, float]]:
         """Hold the start lock, with the folders in place and file errors explained."""
         deadline = time.monotonic() + timeout
         account = choose_account(self.data_dir)
@@ -278,7 +278,7 @@ class EmbeddedServer:
 
     def _find_installation(self, account: Account) -> Installation:
         if self._installation is None:
-            self._installation = find_installation(self._bin_dir, self._cache_dir, account)
+            self._installation = find_installation(self._bin_dir, self.cache_dir, account)
         return self._installation
 
     def _register(self, account: Account) -> tuple[int, Path]:
@@ -335,7 +335,7 @@ class EmbeddedServer:
     def _ping(self) -> pq.Ping:
         return pq.Ping(pq.PGconn.ping(f"{self.dsn()}&connect_timeout=2".encode()))
 
-    def _is_inhabited(self, account: Account) -> bool:
+    def is_inhabited(self, account: Account) -> bool:
         """Whether any process of a server started here still lives (see the lock `alive`)."""
         fd = open_lock(self.run_dir / "alive", owner=account.owner)
         try:
@@ -352,7 +352,7 @@ class EmbeddedServer:
             if self._postmaster() is not None:
                 # It starts, recovers or stops at the moment, or its socket was removed: wait.
                 self._await_ready(None, deadline)
-            elif answer is pq.Ping.REJECT or self._is_inhabited(account):
+            elif answer is pq.Ping.REJECT or self.is_inhabited(account):
                 # The postmaster is dead and its children are about to notice; or it runs in another container.
                 if time.monotonic() >= (deadline if answer is pq.Ping.REJECT else min(patience, deadline)):
                     raise DatabaseUnavailable(
@@ -369,7 +369,7 @@ class EmbeddedServer:
 
     def _start(self, installation: Installation, account: Account, deadline: float) -> StartFailure | None:
         if is_vacant(self.data_dir):
-            create_data_folder(self.data_dir, self._cache_dir, installation, account)
+            create_data_folder(self.data_dir, self.cache_dir, installation, account)
         check_data_folder(self.data_dir, installation, account)
         self._clear_stale_pids()
         with self._open_log(account) as log:

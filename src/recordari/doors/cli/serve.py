@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -297,11 +298,16 @@ def mcp(
     agent: Agent = None,
     session: Session = None,
     profile: Annotated[str, typer.Option(help="Which tools: default, agent, mem0 or admin.")] = "default",
+    settings: Annotated[
+        Path | None, typer.Option(help="File that `recordari install` wrote: its settings count, not those found here.")
+    ] = None,
 ) -> None:
     """Serve MCP over standard input and output, for an agent on this machine.
 
     You name the tenant, user, agent and session here; the agent cannot change them.
     """
+    if settings is not None:
+        _use_installed(settings)
     if serve_stdio is None:
         raise ConfigurationError("MCP needs a further package; install it with `pip install 'recordari[mcp]'`")
     if profile not in PROFILES:
@@ -315,6 +321,16 @@ def mcp(
             await serve_stdio(Memory(caller.resources, identity), tools)
 
     asyncio.run(run())
+
+
+def _use_installed(file: Path) -> None:
+    """Use the settings of an installation. A host starts us in a project, whose `.env` is not ours."""
+    try:
+        installed = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        raise ConfigurationError(f"{file} cannot be read; run `recordari install` again") from None
+    os.environ.update(installed["environment"])
+    os.chdir(file.parent)
 
 
 def worker() -> None:

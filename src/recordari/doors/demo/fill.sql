@@ -2,5 +2,5 @@
 -- Let the invented past have been recorded when it happened; what was superseded, when its successor was.
 UPDATE items i SET created_at = LEAST(i.created_at, i.event_time),
     retired_at = COALESCE((SELECT s.event_time FROM items s
-        WHERE s.tenant_id = i.tenant_id AND s.item_id = i.superseded_by), i.retired_at)
+        WHERE s.tenant_id = %(tenant_id)s AND s.item_id = i.superseded_by), i.retired_at)
 WHERE i.tenant_id = %(tenant_id)s AND i.event_time < i.created_at

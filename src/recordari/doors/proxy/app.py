@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -37,6 +38,7 @@ KEY_PREFIX = "rcd_"
 STATE_HEADER = "Recordari-Memory"
 CONTEXT_SECONDS = 2.0  # that a request waits for memory
 KEEP_SECONDS = 30.0
+REST_SECONDS = 3_600.0  # after which no prompt cache has a conversation any more
 UPSTREAM_SECONDS = 600.0
 MOST_KEPT_BYTES = 8 * 2**20  # of an answer; the rest of a longer one is passed on, and not kept
 MOST_CONVERSATIONS = 5_000
@@ -49,10 +51,11 @@ _log = get_log(__name__)
 
 @dataclass(slots=True)
 class Conversation:
-    """What one conversation was shown. It stays the same until the conversation gets shorter, for prompt caches."""
+    """What one conversation was shown. It stays the same until the conversation gets shorter or rests, for prompt caches."""
 
     context: str | None
     length: int
+    used_at: float = 0.0
     shown: list[str] = field(default_factory=list)
     """Marks of the sentences that were shown, which an answer may repeat."""
 
@@ -87,10 +90,11 @@ class Proxy:
         budget: int = 2_000,
         fresh: bool = False,
         seconds: float = CONTEXT_SECONDS,
+        rest: float = REST_SECONDS,
     ) -> None:
         self._openai, self._anthropic = openai, anthropic
         self._memory_url = memory_url
-        self._seconds = seconds
+        self._seconds, self._rest = seconds, rest
         self._budget = budget
         self._fresh = fresh
         self._http = httpx2.AsyncClient(timeout=UPSTREAM_SECONDS, follow_redirects=False)
@@ -200,10 +204,10 @@ class Proxy:
         return Asked(form=form, body=body, memory=memory, conversation=conversation)
 
     async def _conversation(self, memory: Client, name: tuple[str, str], form: ApiForm, body: Body) -> Conversation:
-        """What this conversation is shown: what it was shown before, unless it is new or has been cut."""
-        length = len(form.said(body))
+        """What this conversation is shown: what it was shown before, unless it is new, was cut, or has rested."""
+        length, now = len(form.said(body)), time.monotonic()
         known = self._conversations.get(name)
-        if known is None or self._fresh or length < known.length:
+        if known is None or self._fresh or length < known.length or now - known.used_at > self._rest:
             question = (questions(form, body) or [first_question(form, body)])[-1][:8_000].strip()
             context = await memory.get_context(question or None, profile="start", budget=self._budget)
             texts = [
@@ -217,7 +221,7 @@ class Proxy:
             self._conversations[name] = known
             if len(self._conversations) > MOST_CONVERSATIONS:
                 self._conversations.popitem(last=False)
-        known.length = length
+        known.length, known.used_at = length, now
         self._conversations.move_to_end(name)
         return known
 

@@ -82,6 +82,10 @@ class Admission:
             "refused": self._refused,
         }
 
+    def has_waiting(self) -> bool:
+        """Whether a request waits for a place."""
+        return bool(self._waiting)
+
     # Places
 
     @asynccontextmanager

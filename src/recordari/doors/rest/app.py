@@ -24,6 +24,7 @@ from recordari.doors.rest.admission import Admission
 from recordari.doors.rest.gate import METADATA_PATH, Gate, Gatekeeper, RequestContext
 from recordari.doors.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.doors.rest.limits import STREAMED, Admitted, Hosts, RateLimit, RequestBody, Timeout
+from recordari.doors.rest.remote_counts import RemoteCounts
 from recordari.doors.rest.shared_counts import SharedCounts
 from recordari.doors.web.page import PageFiles, page_routes
 from recordari.kit import problems
@@ -34,6 +35,7 @@ from recordari.routes import ROUTERS
 from recordari.tenants.auth import Authenticator
 from recordari.transfer import mem0_rest
 from recordari.wiring import open_resources
+from recordari.worker.dispatch import Courtesy
 
 try:
     from recordari.doors.mcp.server import McpDoor, metadata_routes
@@ -111,16 +113,21 @@ def create_app(
     admission = admission or Admission(places=2 * settings.pool_max_size)
     gatekeeper = Gatekeeper(admission)
     mcp = mcp_doors(settings)
+    redis = settings.redis_url if settings.rate_limit else None
+    remote = RemoteCounts(redis.get_secret_value()) if redis is not None else None
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             opened = resources if resources is not None else await stack.enter_async_context(open_resources(settings))
             opened.telemetry.watch("recordari_admission", "Places and queue of requests.", admission.figures)
+            opened.get(Courtesy).requests_wait = admission.has_waiting
             app.state.resources = opened
             app.state.authenticator = authenticator = Authenticator(opened)
             stack.push_async_callback(authenticator.close)
             gatekeeper.open(authenticator)
+            if remote is not None:
+                await stack.enter_async_context(remote.running())
             for door in mcp:
                 await stack.enter_async_context(door.running())
             if background is not None and settings.worker:
@@ -136,7 +143,7 @@ def create_app(
         version=version("recordari"),
         openapi_tags=TAGS,
         lifespan=lifespan,
-        middleware=_layers(settings, admission, gatekeeper, counts),
+        middleware=_layers(settings, admission, gatekeeper, (counts, remote)),
         # FastAPI's pages load scripts from other sites; the dashboard brings its own.
         docs_url=None,
         redoc_url=None,
@@ -213,9 +220,13 @@ def _type_errors(responses: dict[str, Any]) -> None:
 
 
 def _layers(
-    settings: Settings, admission: Admission, gatekeeper: Gatekeeper, counts: SharedCounts | None
+    settings: Settings,
+    admission: Admission,
+    gatekeeper: Gatekeeper,
+    counts: tuple[SharedCounts | None, RemoteCounts | None],
 ) -> list[Middleware]:
-    rate_limit = RateLimit(settings.rate_limit, shared=counts) if settings.rate_limit else None
+    shared, remote = counts
+    rate_limit = RateLimit(settings.rate_limit, shared=shared, remote=remote) if settings.rate_limit else None
     described = [route.path.removeprefix(METADATA_PATH) for route in metadata_routes(settings)]
     return [
         Middleware(RequestContext),

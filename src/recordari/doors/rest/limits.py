@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recordari.core.checks import check_json
 from recordari.doors.rest.admission import Admission
+from recordari.doors.rest.remote_counts import RemoteCounts
 from recordari.doors.rest.shared_counts import SharedCounts
 from recordari.errors import ConfigurationError, Forbidden, RateLimited, TimedOut, TooLarge
 from recordari.kit.rest import host_name
@@ -84,9 +85,9 @@ class Hosts:
 
 
 class RateLimit:
-    """Limits the requests of a key in a sliding window, over all processes that share their counts."""
+    """Limits the requests of a key in a sliding window, over all processes and servers that share their counts."""
 
-    def __init__(self, rule: str, *, shared: SharedCounts | None = None) -> None:
+    def __init__(self, rule: str, *, shared: SharedCounts | None = None, remote: RemoteCounts | None = None) -> None:
         from limits import parse
         from limits.aio.storage import MemoryStorage
         from limits.aio.strategies import SlidingWindowCounterRateLimiter
@@ -97,11 +98,13 @@ class RateLimit:
             raise ConfigurationError("RECORDARI_RATE_LIMIT must read like `100/second` or `6000/minute`") from None
         self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
         self._shared = shared
+        self._remote = remote
 
     async def hit(self, key: str) -> None:
         """Count one request; raise `RateLimited` if it exceeds the limit."""
-        if self._shared is not None:
-            wait = self._shared.hit(key, most=self._rule.amount, seconds=self._rule.get_expiry())
+        counts = self._remote if self._remote is not None and self._remote.is_shared else self._shared
+        if counts is not None:
+            wait = counts.hit(key, most=self._rule.amount, seconds=self._rule.get_expiry())
             if wait is not None:
                 raise RateLimited(retry_after=max(1.0, wait))
         elif not await self._limiter.hit(self._rule, key):

@@ -179,7 +179,7 @@ def other_owner(new: Reading, old: Reading) -> bool:
     """Somebody else is in charge."""
     if "takeover" in old.labels:
         return False  # it tells of the same change, or of another one
-    if is_done_by_another(new, old):
+    if is_done_by_another(new, old) or _is_new_holder(new, old):
         return True
     leads = "lead" in old.labels and bool(new.labels & {"lead", "takeover"})
     if not (leads or (_is_done_by(old) and new.labels & {"now", "takeover"}) or _is_role(new, old)) or is_passing(new):
@@ -214,6 +214,26 @@ def is_done_by_another(new: Reading, old: Reading) -> bool:
         return False
     done = tuple(token for token in old.predicate if token.place > old.verb)
     return bool(done) and not new.lacks(done) and not old.lacks(new.subject) and bool(new.lacks(old.subject))
+
+
+def _is_new_holder(new: Reading, old: Reading) -> bool:
+    """ "Mr Okoro is our landlord", and "our landlord is Ms Fenn now"."""
+    if (
+        "now" not in new.labels
+        or not old.has_verb("be")
+        or not old.subject
+        or not all(t.is_name or not t.place for t in old.subject)
+    ):
+        return False
+    role = [token for token in old.predicate if token.place > old.verb]
+    if not role or len(role) > 2 or "my" not in old.tokens[role[0].place - 1].labels:
+        return False
+    said = [token for token in new.tokens if any(alike(token.key, each.key) for each in role)]
+    if len(said) < len(role) or "my" not in new.tokens[said[0].place - 1].labels:
+        return False
+    clause = [token for token in new.tokens if token.clause == said[0].clause and token.place > said[-1].place]
+    names = [token for token in clause if token.is_name and not old.mentions(token)]
+    return bool(names) and bool(clause) and "be" in clause[0].labels
 
 
 def _is_role(new: Reading, old: Reading) -> bool:

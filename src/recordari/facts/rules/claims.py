@@ -77,7 +77,8 @@ _RELATIONS = (
         True,
         rf"{_SUBJECT}\s(?:uses?|using)\s(?P<object>[^.;!?\n,]{{1,60}}?)\s(?:for|as)\s(?P<complement>[^.;!?\n,]{{1,60}})",
     ),
-    _relation("likes", False, rf"{_SUBJECT}\s(?:likes?|loves?|enjoys?|hates?|dislikes?)\s{_REST}"),
+    _relation("likes", False, rf"{_SUBJECT}\s(?:likes?|loves?|enjoys?)\s{_REST}"),
+    _relation("dislikes", False, rf"{_SUBJECT}\s(?:hates?|dislikes?|detests?|loathes?)\s{_REST}"),
     _relation("has", False, rf"{_SUBJECT}\s(?:has|have|own|owns)\s(?!to\b|been\b|not\b){_REST}"),
     _relation(
         "is",

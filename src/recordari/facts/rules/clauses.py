@@ -124,9 +124,22 @@ def _without_quotes(text: str, speech: Speech) -> str:
     return _QUOTED.sub(keep, text)
 
 
+_DENIES = frozenset({"no", "não"})
+_MARKS = frozenset(",.!:;–—…")
+
+
+def _without_tail(sentence: str, speech: Speech) -> str:
+    """The sentence without words such as "by the way" at its end."""
+    before, comma, tail = sentence.rstrip(" .!").rpartition(", ")
+    lead = speech.start("lead", tail) if comma else None
+    return before if lead is not None and lead.end == len(tail) else sentence
+
+
 def _after_lead(sentence: str, speech: Speech) -> str:
     """The sentence without words such as "by the way" and "thanks" at its beginning."""
     while (lead := speech.start("lead", sentence)) is not None:
+        if sentence[: lead.end].casefold() in _DENIES and sentence[lead.end : lead.end + 1] not in _MARKS:
+            return sentence  # "No como gluten"
         rest = sentence[lead.end :].lstrip(" ,.!:;–—-…")
         if not rest or (speech.code != "en" and rest == sentence):
             return rest
@@ -136,12 +149,12 @@ def _after_lead(sentence: str, speech: Speech) -> str:
 
 def _split(sentence: str, speech: Speech) -> Iterator[Clause]:
     pieces = [(_after_lead(piece, speech).strip(" ,;:-–—…"), mark) for piece, mark in _pieces(sentence, speech)]
-    pieces = [(piece, mark) for piece, mark in pieces if piece]
+    pieces = [(_without_tail(piece, speech), mark) for piece, mark in pieces if piece]
     if speech.code == "en":
         pieces = [part for piece, mark in pieces for part in _said_of_one(_with_subject(piece), mark)]
     asked = len(pieces)
     if _is_asked(sentence):
-        opened = [place for place, (piece, _) in enumerate(pieces) if speech.starts("ask", piece) or piece[0] == "¿"]
+        opened = [place for place, (piece, _) in enumerate(pieces) if _asks(piece, speech) or piece[0] == "¿"]
         asked = opened[0] if opened else 0
     is_conditional = False
     for place, (piece, mark) in enumerate(pieces):
@@ -193,6 +206,11 @@ def _said_of_one(piece: str, mark: str) -> Iterator[tuple[str, str]]:
         yield f"{subject.group()[:2].strip().strip(chr(39))} {part}", mark
 
 
+def _asks(piece: str, speech: Speech) -> bool:
+    """Whether a part of a question opens it: "me recomiendas" does so in a question only."""
+    return speech.starts("ask", piece) or speech.starts("in_question", piece)
+
+
 def _is_asked(sentence: str) -> bool:
     sentence = _TAG.sub("", sentence)
     return sentence.rstrip("\"”'») ").endswith("?")
@@ -232,7 +250,7 @@ def _opens(rest: str, speech: Speech, *, is_asked: bool, has_mark: bool, has_joi
     """Whether a clause of its own begins here."""
     if any(speech.starts(name, rest) for name in ("me", "my", "third", "please", "for_you")):
         return not speech.starts("relative", rest)
-    if is_asked and speech.starts("ask", rest) and not speech.starts("relative", rest):
+    if is_asked and _asks(rest, speech) and not speech.starts("relative", rest):
         return True
     if not has_mark:
         return False

@@ -193,7 +193,7 @@ def _is_about_another(newer: Statement, older: Statement, new: Reading, old: Rea
         return True
     if is_of_another_day(new, old) or _is_of_other_hours(new, old) or _is_of_other_age(new, old):
         return True
-    if _names_other_relative(new, old) or _names_other_possession(new, old):
+    if _names_other_relative(new, old) or _names_other_possession(new, old) or _is_one_of_them(new, old):
         return True
     if not old.subject and _person(new) != _person(old) and _person(new) and _person(old):
         return True
@@ -214,6 +214,14 @@ def _identifiers(reading: Reading, new: Reading) -> frozenset[str]:
 
 
 _VERSION = re.compile(r" \d{1,4}(?:\.\d{1,4}){1,3}$")
+
+
+def _is_one_of_them(new: Reading, old: Reading) -> bool:
+    """The team, and the *marketing* team: the newer says something of a part or of another one."""
+    if old.main[0].text not in old.determiners or new.main[0].text not in new.determiners:
+        return False
+    same = (token for token in new.subject if any(alike(token.key, each.key) for each in old.subject))
+    return any(qualifies(new, old, token) for token in same)
 
 
 def _tells_what_exists(reading: Reading) -> bool:

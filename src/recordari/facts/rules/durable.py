@@ -20,6 +20,7 @@ NEAR = 24
 FAR = 48
 """Characters before a subject that is still the subject of the clause: "On Sundays, after the market, I"."""
 _NUMBER = re.compile(r"\d")
+_FUTURE = re.compile(r"\b(?:will|won't|'ll)\b", re.IGNORECASE)
 _NAME = re.compile(r"(?<=[\w,;'] )[A-ZÀ-ÖØ-Þ][\w'-]{1,40}")
 _STARTS_WITH_NAME = re.compile(r"[A-ZÀ-ÖØ-Þ][\w-]{1,40}(?:\s[A-ZÀ-ÖØ-Þ][\w-]{1,40}){0,2}\s")
 _PAST_ENDING = re.compile(r"^\w{2,30}ed$")
@@ -92,11 +93,11 @@ def worth_of(clause: Clause, speech: Speech) -> Worth | None:
         return _wish(text, speech)
     if speech.starts("idle", text) and not speech.has("like", text):
         return None
-    if clause.is_question or (clause.is_conditional and not _is_rule(text, speech)) or speech.has("would", text):
+    if clause.is_question or (clause.is_conditional and not _is_rule(text, speech)) or _supposes(text, speech):
         return None
     if _is_decision(text, speech):
         return Worth(category=Category.DECISION, confidence=0.8)
-    if speech.has("learn", text) and not speech.has("would", text):
+    if speech.has("learn", text):
         return Worth(category=Category.LEARNING, confidence=0.75)
     if clause.is_conditional:
         return Worth(category=Category.LEARNING, confidence=0.6)
@@ -108,12 +109,19 @@ def worth_of(clause: Clause, speech: Speech) -> Worth | None:
     return _stated(text, speech)
 
 
+def _supposes(text: str, speech: Speech) -> bool:
+    """Whether it says how things would be: "tendría", but not "una panadería"."""
+    before = (text[: found.start].split() for found in speech.finds("would", text))
+    words = (each[-1] if each else "" for each in before)
+    return any(not any(speech.starts(name, word) for name in ("article", "my")) for word in words)
+
+
 def is_statement(clause: Clause, speech: Speech) -> bool:
     """Whether a clause says that something is so, be it lasting or not."""
     text = clause.text
     if clause.is_question or clause.is_conditional or _is_request(clause, speech) or not _says_something(text, speech):
         return False
-    if any(speech.has(name, text) for name in ("mood", "would", "maybe")):
+    if any(speech.has(name, text) for name in ("mood", "maybe")) or _supposes(text, speech):
         return False
     return speech.has("verb", text) or any(_VERB_ENDING.match(word) for word in _WORD.findall(text)[1:])
 
@@ -168,7 +176,7 @@ _DONE_BY_YOU = frozenset("you can could will would to have ever du kannst tu peu
 
 def _is_decision(text: str, speech: Speech) -> bool:
     """Something settled, or what several people are going to do."""
-    if speech.has("maybe", text) or speech.starts("sub", text):
+    if speech.has("maybe", text) or (speech.starts("sub", text) and subject_of(text, speech) is Subject.IT):
         return False
     is_plan = subject_of(text, speech) is Subject.WE and speech.has("shall", text) and not speech.has("moment", text)
     return speech.has("decide", text) or is_plan
@@ -177,17 +185,15 @@ def _is_decision(text: str, speech: Speech) -> bool:
 def _is_rule(text: str, speech: Speech) -> bool:
     """ "If the build fails with code 9, the disk is full": no supposition, a thing that is known."""
     return (
-        not speech.has("would", text)
-        and not speech.has("me", text)
-        and bool(_NUMBER.search(text) or _NAME.search(text))
+        not _supposes(text, speech) and not speech.has("me", text) and bool(_NUMBER.search(text) or _NAME.search(text))
     )
 
 
 def subject_of(text: str, speech: Speech) -> Subject:
     if speech.starts("you", text):
         return Subject.YOU
-    if speech.starts("sub", text):
-        return Subject.IT  # "before we start": nothing by itself
+    if (sub := speech.start("sub", text)) is not None:
+        return _after_occasion(text[sub.end :].lstrip(), speech)
     mine = speech.find("my", text[:NEAR])
     if mine is not None and not speech.has("verb", text[: mine.start]) and not speech.has("sub", text[: mine.start]):
         head = text[mine.end : mine.end + FAR]
@@ -205,6 +211,14 @@ def subject_of(text: str, speech: Speech) -> Subject:
     if speech.starts("article", text):
         return Subject.THING
     return Subject.NAME if _STARTS_WITH_NAME.match(text) and speech.code != "de" else Subject.THING
+
+
+def _after_occasion(rest: str, speech: Speech) -> Subject:
+    """ "Since the accident I walk" is about me; "before we start" says nothing by itself."""
+    mine = speech.find("me", rest[:FAR])
+    if mine is None or not speech.starts("article", rest) or speech.has("verb", rest[: mine.start]):
+        return Subject.IT
+    return Subject.WE if speech.starts("we", rest[mine.start :]) else Subject.ME
 
 
 def _stated(text: str, speech: Speech) -> Worth | None:
@@ -249,7 +263,8 @@ def _is_anchored(text: str, speech: Speech) -> bool:
         return True
     if speech.has("habit", text):  # not "every step counts"
         return is_own or speech.has("work", text)
-    return speech.has("verb", text) and (is_own or speech.has("to_me", text))
+    is_said = speech.has("verb", text) or speech.has("change", text)
+    return is_said and (is_own or speech.has("to_me", text))
 
 
 def _is_state(text: str, speech: Speech, subject: Subject) -> bool:
@@ -258,9 +273,12 @@ def _is_state(text: str, speech: Speech, subject: Subject) -> bool:
         is_verbless = speech.code == "en" and not speech.has("verb", text)
         if is_verbless and not any(_VERB_ENDING.match(word) for word in _WORD.findall(text)[2:]):
             return False
+        if speech.starts("my", text) and _FUTURE.search(text) is not None and not _has_anchor(text, speech):
+            return False  # "my dad will cry"
         return not is_past(text, speech) or _NUMBER.search(text) is not None
-    if (speech.has("mental", text[:FAR]) and not speech.has("limit", text)) or (
-        speech.has("vague", text[:FAR]) and not _has_anchor(text, speech)
+    is_met = speech.has("weekday", text) and _NAME.search(text) is not None  # "I see Dr. Patel on Thursday"
+    if (speech.has("mental", text[:FAR]) and not speech.has("limit", text) and not is_met) or (
+        speech.has("vague", text[:FAR]) and not _has_anchor(text, speech) and not speech.has("home", text)
     ):
         return False
     if speech.has("duty", text[:FAR]) and not (_has_anchor(text, speech) or speech.has("always", text)):

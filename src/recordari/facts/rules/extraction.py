@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from recordari.core.text import terms
@@ -16,16 +16,22 @@ from recordari.facts.rules.claims import SELF, Claim, claims_of
 from recordari.facts.rules.clauses import EXAMINED, Clause, aside_of, clauses_of, sentences_of
 from recordari.facts.rules.dating import dated
 from recordari.facts.rules.durable import Category, Form, Subject, Worth, is_past, is_statement, subject_of, worth_of
-from recordari.facts.rules.naming import Names, name_of, person_in, with_person
+from recordari.facts.rules.naming import Names, is_unclear, name_of, person_in, with_person, with_pronouns
 from recordari.facts.rules.spoken import Speech, speech_of
 
 __all__ = ["EXAMINED", "LONGEST", "MOST_FACTS", "NOT_PEOPLE", "Category", "ExtractedFact", "facts_in", "sentences_of"]
 
 MOST_FACTS = 8  # of one text
 FEWEST_TERMS = 3
+LONGEST_SUBJECT = 5  # words
 LONGEST = 400  # characters of a fact
 NOT_PEOPLE = frozenset({"assistant", "ai", "bot", "system", "tool", "agent", "model", "function"})
-_CALLED = re.compile(r"[\s:]{0,3}([\w'’ -]{1,40}?)(?=[,.;!?]|$|\s(?:and|und|et|y|e|en|not|nicht)\s)")
+_ALSO = re.compile(r"^(i|we)\salso(?=\s)", re.IGNORECASE)
+_CALLED = re.compile(
+    r"[\s:]{0,3}(?:(?:just|simply|please|maar|gewoon|einfach|ruhig|doch|bitte|simplement|juste|simplemente|solo|só|apenas"
+    r"|semplicemente|pure)\s){0,2}([\w'’ -]{1,40}?)(?=[,.;!?]|$|\s(?:and|und|et|y|e|en|not|nicht)\s)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +80,12 @@ def _kept(text: str, speech: Speech) -> Iterator[tuple[Clause, Worth]]:
         if subject_of(clause.text, speech) is Subject.PERSON:
             if person is None:
                 continue
-            said = Clause(
-                text=with_person(clause.text, person, speech),
-                is_question=clause.is_question,
-                is_conditional=clause.is_conditional,
-            )
-        person = person_in(clause.text, speech) or person
+            said = replace(clause, text=with_person(clause.text, person, speech))
+        elif is_unclear(clause.text, speech):
+            if person is None:
+                continue
+            said = replace(clause, text=with_pronouns(clause.text, person))
+        person = person_in(clause.text, speech, person)
         worth = worth_of(said, speech)
         if worth is None and (aside := aside_of(said, speech)) is not None:
             said, worth = aside, worth_of(aside, speech)
@@ -88,7 +94,7 @@ def _kept(text: str, speech: Speech) -> Iterator[tuple[Clause, Worth]]:
 
 
 def _fact(clause: Clause, worth: Worth, speech: Speech, name: str | None, at: datetime | None) -> ExtractedFact | None:
-    text = clause.text.rstrip(" ,;:")
+    text = _ALSO.sub(r"\1", clause.text.rstrip(" ,;:"))
     claims = claims_of(text, speaker=name) if worth.form is Form.STATEMENT and speech.code == "en" else ()
     content = _content(text, worth, speech, name)
     if content is None:
@@ -103,7 +109,7 @@ def _fact(clause: Clause, worth: Worth, speech: Speech, name: str | None, at: da
         content=content,
         category=worth.category,
         confidence=min(worth.confidence + 0.1, 0.9) if claim is not None else worth.confidence,
-        subject=claim.subject if claim is not None else _subject(text, worth, speech, name),
+        subject=_subject(text, content, worth, speech, name) or (claim.subject if claim is not None else None),
         predicate=claim.predicate if claim is not None else None,
         object=claim.object if claim is not None else None,
     )
@@ -129,7 +135,16 @@ def _called(text: str, speech: Speech) -> str | None:
     return value[1].strip() or None if value is not None else None
 
 
-def _subject(text: str, worth: Worth, speech: Speech, name: str | None) -> str | None:
-    """Whom a fact without a claim is about, where it is the speaker."""
-    is_mine = worth.form is not Form.STATEMENT or subject_of(text, speech) in {Subject.ME, Subject.WE}
-    return (name or SELF).casefold() if is_mine else None
+def _subject(text: str, content: str, worth: Worth, speech: Speech, name: str | None) -> str | None:
+    """Whom or what a fact is about: the speaker, or what stands before the verb ("Ana's son Leo", "the staging server")."""
+    subject = subject_of(text, speech)
+    if worth.form is not Form.STATEMENT or subject in {Subject.ME, Subject.WE}:
+        return (name or SELF).casefold()
+    verb = speech.find("verb", content)
+    said = content[: verb.start].strip() if verb is not None else ""
+    opening = said.split()
+    while len(opening) > 1 and speech.starts("adverb", opening[-1]):
+        opening.pop()
+    is_noun = subject is not Subject.THING or speech.starts("article", said)
+    is_one = is_noun and subject is not Subject.IT and not any(mark in said for mark in ",:;")
+    return " ".join(opening).casefold() if is_one and 0 < len(opening) <= LONGEST_SUBJECT else None

@@ -195,6 +195,9 @@ def qualifies(new: Reading, old: Reading, token: Token) -> bool:
     if not token.place:
         return False
     before = new.tokens[token.place - 1]
+    if before.kind == "owns" and before.place:  # "children's yoga", "Anna's address"
+        owner = new.tokens[before.place - 1]
+        return owner.is_content and not old.mentions(owner)
     if not before.is_content or before.place in new.valued or old.mentions(before):
         return False
     return not any(alike(token.key, each.key) and not each.place for each in old.contents) or before.kind == "word"
@@ -294,7 +297,13 @@ def _is_one_of(token: Token, tokens: tuple[Token, ...]) -> bool:
 
 def telling(named: tuple[Token, ...]) -> tuple[Token, ...]:
     """The words that tell which thing it is: "billing" of "the billing service", unless there is nothing else."""
+    named = tuple(token for token in named if "kin" not in token.labels or not _is_named_too(token, named))
     places = {token.place for token in named if "light" not in token.labels}
     return tuple(
         token for token in named if "light" not in token.labels or not places & {token.place - 1, token.place + 1}
     )
+
+
+def _is_named_too(kin: Token, named: tuple[Token, ...]) -> bool:
+    """ "My cousin Beth" is Beth."""
+    return any(token.place == kin.place + 1 and token.is_name for token in named)

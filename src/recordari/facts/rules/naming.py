@@ -157,13 +157,37 @@ def name_of(speaker: str | None) -> str | None:
     return None if name.casefold() in _GENERIC else name
 
 
-def person_in(text: str, speech: Speech) -> str | None:
-    """The person that a clause names, for a pronoun that follows: "my son Idris"."""
+def person_in(text: str, speech: Speech, before: str | None = None) -> str | None:
+    """The person that a clause names, for a pronoun that follows: "my son Idris". Else the one that was named before.
+
+    None where it names two: after "my sister had a girl" nobody knows who "she" is.
+    """
     for mine in speech.finds("my", text):
         found = _NAMED.match(text, mine.end)
         if found is not None and speech.has("kin", found["noun"]):
-            return text[mine.start : found.end()]
-    return None
+            return None if speech.has("kin", text[found.end() :]) else text[mine.start : found.end()]
+    return before
+
+
+# English; "their" may be of a thing.
+_PRONOUN = re.compile(r"\b(?P<whose>his|her(?=\s[a-z0-9]))\b|\b(?:he|she|him|her)\b", re.IGNORECASE)
+_SOMEBODY = re.compile(r"\b[A-ZÀ-ÖØ-Þ][\w'-]+")
+
+
+def is_unclear(text: str, speech: Speech) -> bool:
+    """Whether a clause speaks of "him" or "her" and names nobody before (English)."""
+    found = _PRONOUN.search(text) if speech.code == "en" else None
+    if found is None or not found.start():
+        return False
+    before = text[: found.start()]
+    names = (each for each in _SOMEBODY.finditer(before) if each.start())
+    is_named = any(not speech.has("me", each.group()) and not speech.has("weekday", each.group()) for each in names)
+    return not is_named and not speech.has("kin", before)
+
+
+def with_pronouns(text: str, person: str) -> str:
+    """The clause with the person instead of every such pronoun."""
+    return _PRONOUN.sub(lambda found: f"{person}'s" if found["whose"] else person, text)
 
 
 def with_person(text: str, person: str, speech: Speech) -> str:

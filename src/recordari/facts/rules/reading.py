@@ -35,6 +35,7 @@ _PAST_FORMS = frozenset({"was", "were", "had"})
 _OPENERS = frozenset("with under thanks per dank avec grâce con com gracias graças grazie dankzij".split())
 _DROPS_PRONOUNS = frozenset({"es", "pt", "it"})
 _FIRST_PERSON = ("o", "oy", "ou", "ei", "é", "í", "mos")
+_ANDS = frozenset({"and", "but", "und", "aber", "et", "mais", "y", "pero", "e", "mas", "ma", "en", "maar"})
 LONG_INTRODUCTION = 5
 
 
@@ -241,8 +242,14 @@ class Reading:
         return tuple(token for token in found if not self._is_denied(token))
 
     def _is_denied(self, ending: Token) -> bool:
-        before = self.tokens[: ending.place]
-        return "stop" in ending.labels and any("not" in each.labels and each.clause == ending.clause for each in before)
+        if "stop" not in ending.labels:
+            return False
+        for each in reversed(self.tokens[: ending.place]):
+            if each.clause != ending.clause or each.text in _ANDS:
+                return False  # "hasn't smoked since May and is done with it"
+            if "not" in each.labels:
+                return True
+        return False
 
     @cached_property
     def is_negated(self) -> bool:

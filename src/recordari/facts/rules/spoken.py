@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from recordari.facts.rules.grammar import language_of
 
@@ -37,8 +37,9 @@ class Found:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class SpokenWord:
+class SpokenWord(NamedTuple):
+    """A tuple, because a message has many and each is made anew."""
+
     text: str
     start: int
     end: int
@@ -47,23 +48,26 @@ class SpokenWord:
 @lru_cache(maxsize=4_000)
 def words_in(text: str, elides: bool) -> tuple[SpokenWord, ...]:
     """The words of a text in small letters. "j'habite" is two, "don't" is one, and "Ana's" is also "ana"."""
-    pattern = _ELIDED if elides else _WORD
-    return tuple(
-        SpokenWord(match.group().casefold(), match.start(), match.end())
-        for match in pattern.finditer(text)
-        if not (match.group() in _HALF_DAYS and text[: match.start()].rstrip()[-1:].isdigit())
-    )
+    words = []
+    for match in (_ELIDED if elides else _WORD).finditer(text):
+        word, (start, end) = match.group(), match.span()
+        if not (word in _HALF_DAYS and text[:start].rstrip()[-1:].isdigit()):
+            words.append(SpokenWord(word.casefold(), start, end))
+    return tuple(words)
 
 
 def _fits_all(words: tuple[SpokenWord, ...], place: int, phrase: tuple[str, ...]) -> bool:
     if place + len(phrase) > len(words):
         return False
-    return all(_fits(words[place + number].text, part) for number, part in enumerate(phrase))
+    for number, part in enumerate(phrase, place):  # a loop: a generator costs more than most comparisons
+        word = words[number][0]
+        if word != part and not ("*" in part and _fits(word, part)):
+            return False
+    return True
 
 
 def _fits(word: str, part: str) -> bool:
-    if "*" not in part:
-        return word == part
+    """Whether a word is what a part with a star stands for."""
     before, _, after = part.partition("*")
     after = after.rpartition("*")[2]
     return len(word) >= len(before) + len(after) and word.startswith(before) and word.endswith(after)

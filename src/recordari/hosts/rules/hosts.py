@@ -25,6 +25,7 @@ class HostName(StrEnum):
     CURSOR = "cursor"
     GEMINI_CLI = "gemini-cli"
     OPENCODE = "opencode"
+    OPENCLAW = "openclaw"
     MCP = "mcp"
 
 
@@ -57,6 +58,10 @@ class HostRule:
     """The pattern of tools whose results are looked at."""
     answers: str = "hookSpecificOutput"
     """The member of the answer that carries a context."""
+    plugin: str | None = None
+    """The file of the plugin, for a host whose hooks are programs of its own."""
+    has_projects: bool = True
+    """Whether a project may have settings of its own."""
     remark: str | None = None
     """What you have to do yourself."""
 
@@ -105,7 +110,14 @@ HOSTS: Mapping[HostName, HostRule] = {
         },
         tools=f"run_shell_command|write_file|replace|web_fetch|google_web_search|mcp_+{NAME}_.*",
     ),
-    HostName.OPENCODE: HostRule(title="OpenCode", answers="context"),
+    HostName.OPENCODE: HostRule(title="OpenCode", answers="context", plugin="opencode.js"),
+    HostName.OPENCLAW: HostRule(
+        title="OpenClaw",
+        answers="context",
+        plugin="openclaw.js",
+        has_projects=False,
+        remark="if its gateway runs, restart it: openclaw gateway restart",
+    ),
     HostName.MCP: HostRule(title="an MCP host"),
 }
 HOOK_SECONDS = 10  # after which a host gives up on a hook; ours gives up much earlier
@@ -143,6 +155,8 @@ class Change:
 
 def changes(host: HostName, place: Place, *, home: PurePath, project: PurePath, programs: Programs) -> list[Change]:
     """The changes that install Recordari into a host."""
+    if place is Place.PROJECT and not HOSTS[host].has_projects:
+        raise InvalidInput(f"{HOSTS[host].title} has no settings for a project; leave out --project")
     base = project if place is Place.PROJECT else home
     match host:
         case HostName.CLAUDE_CODE:
@@ -170,6 +184,9 @@ def changes(host: HostName, place: Place, *, home: PurePath, project: PurePath, 
                 _members(folder / "opencode.json", {("mcp",): _opencode_server(programs)}),
                 _whole(plugins / "plugins" / f"{NAME}.js", programs.plugin),
             ]
+        case HostName.OPENCLAW:
+            folder = base / ".openclaw"
+            return [_openclaw(folder / "openclaw.json"), *_openclaw_plugin(folder / "extensions" / NAME, programs)]
         case HostName.MCP:
             return []
 
@@ -193,6 +210,49 @@ def _server(programs: Programs) -> dict[str, Any]:
 def _opencode_server(programs: Programs) -> dict[str, Any]:
     entry: dict[str, Any] = {"type": "local", "command": list(programs.mcp), "enabled": True}
     return {**entry, "environment": dict(programs.environment)} if programs.environment else entry
+
+
+def _openclaw(file: PurePath) -> Change:
+    """Enable the plugin, allow it where others are listed as allowed, and put it into the slot for memory."""
+    allowed, slots = ("plugins", "allow"), ("plugins", "slots")
+    entries = _members(file, {("plugins", "entries"): {"enabled": True, "hooks": {"allowConversationAccess": True}}})
+
+    def add(text: str) -> str:
+        plugins = jsonc.read(text).get("plugins", {})
+        if NAME not in plugins.get("allow", [NAME]):
+            text = jsonc.append(text, allowed, NAME)
+        return jsonc.set_member(entries.add(text), slots, "memory", NAME)
+
+    def remove(text: str, before: str) -> str:
+        known, earlier = jsonc.paths_of(before), jsonc.read(before).get("plugins", {})
+        if NAME not in earlier.get("allow", []):
+            text = jsonc.remove_items(text, allowed, json.dumps(NAME))
+        if jsonc.read(text).get("plugins", {}).get("slots", {}).get("memory") == NAME:
+            if (memory := earlier.get("slots", {}).get("memory")) is not None:
+                text = jsonc.set_member(text, slots, "memory", memory)
+            else:
+                text = _pruned(jsonc.remove_member(text, slots, "memory"), slots, known)
+        return entries.remove(text, before)
+
+    return Change(file=file, add=add, remove=remove)
+
+
+def _openclaw_plugin(folder: PurePath, programs: Programs) -> list[Change]:
+    package = {"name": NAME, "private": True, "type": "module", "openclaw": {"extensions": ["./index.js"]}}
+    manifest = {
+        "id": NAME,
+        "name": "Recordari",
+        "description": "Long-term memory on this machine.",
+        "kind": "memory",
+        "activation": {"onStartup": True},
+        "configSchema": {"type": "object", "additionalProperties": False},
+        "mcpServers": {NAME: {"transport": "stdio", **_server(programs)}},
+    }
+    return [
+        _whole(folder / "package.json", json.dumps(package, indent=2) + "\n"),
+        _whole(folder / "openclaw.plugin.json", json.dumps(manifest, indent=2) + "\n"),
+        _whole(folder / "index.js", programs.plugin),
+    ]
 
 
 def _hooks(host: HostName, file: PurePath, programs: Programs) -> Change:

@@ -1,8 +1,12 @@
-"""Edits JSON that people write (with comments and trailing commas) in place: what is not edited keeps every byte."""
+"""Edits JSON that people write in place: what is not edited keeps every byte.
+
+It reads comments, trailing commas, single quotes and names without quotes, as JSON5 has them.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -12,6 +16,7 @@ from recordari.errors import InvalidInput
 
 _SPACE = " \t\r\n"
 _ENDS_SCALAR = frozenset(",]}/" + _SPACE)
+_NAME = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
 
 
 @dataclass(slots=True)
@@ -46,7 +51,14 @@ def value_of(text: str, node: Node) -> Any:
         return {key: value_of(text, part) for key, part in zip(node.keys, node.parts, strict=True)}
     if node.opening == "[":
         return [value_of(text, part) for part in node.parts]
-    return json.loads(text[node.start : node.end])
+    return _scalar(text[node.start : node.end])
+
+
+def _scalar(written: str) -> Any:
+    if written.startswith("'"):
+        inner = re.sub(r"""\\(.)|(")""", lambda m: "'" if m[1] == "'" else '\\"' if m[2] else m[0], written[1:-1])
+        written = f'"{inner}"'
+    return json.loads(written)
 
 
 def read(text: str) -> Any:
@@ -238,7 +250,7 @@ class _Reader:
         node = Node(place)
         if text[place] in "{[":
             self._inside(node)
-        elif text[place] == '"':
+        elif text[place] in "\"'":
             node.end = self._end_of_string(place)
         else:
             node.end = place
@@ -256,10 +268,9 @@ class _Reader:
         while self._at(place) != closing:
             node.starts.append(place)
             if node.opening == "{":
-                if self._at(place) != '"':
-                    raise InvalidInput(f"there is no name at character {place}")
-                end = self._end_of_string(place)
-                node.keys.append(json.loads(text[place:end]))
+                end = self._end_of_name(place)
+                bare = text[place] not in "\"'"
+                node.keys.append(text[place:end] if bare else _scalar(text[place:end]))
                 place = self.skip(end)
                 if self._at(place) != ":":
                     raise InvalidInput(f"there is no colon at character {place}")
@@ -278,14 +289,22 @@ class _Reader:
             raise InvalidInput("it ends too early")
         return self._text[place]
 
+    def _end_of_name(self, place: int) -> int:
+        if self._at(place) in "\"'":
+            return self._end_of_string(place)
+        name = _NAME.match(self._text, place)
+        if name is None:
+            raise InvalidInput(f"there is no name at character {place}")
+        return name.end()
+
     def _end_of_string(self, place: int) -> int:
-        end = place + 1
-        while self._at(end) != '"':
+        end, quote = place + 1, self._text[place]
+        while self._at(end) != quote:
             end += 2 if self._text[end] == "\\" else 1
         return end + 1
 
     def _check(self, node: Node) -> None:
         try:
-            json.loads(self._text[node.start : node.end])
+            _scalar(self._text[node.start : node.end])
         except ValueError:
             raise InvalidInput(f"there is no value at character {node.start}") from None

@@ -124,7 +124,8 @@ _TOPICS = {
     }.items()
 }
 _LEAD = re.compile(
-    r"^(?:(?:by the way|btw|also|oh|well|so|yes|no|hey|hi|thanks|thank you|ok|okay|great|perfect|fine)[,!.]?\s{1,3}){1,3}",
+    r"^(?:(?:by the way|btw|and|but|also|oh|well|so|yes|no|hey|hi|thanks|thank you|ok|okay|great|perfect|fine)[,!.]?"
+    r"\s{1,3}){1,3}",
     re.IGNORECASE,
 )
 

@@ -36,6 +36,8 @@ _OPTIONS = tuple(
             r"(?P<value>[^\s/@]{1,64}/[^\s@/|;<>]{1,128})(?=[@\s]|$)",
         ),
         ("net", r"use\s+(?:\S{1,200}\s+){1,2}/user:\S{1,64}\s+", _VALUE),
+        ("openssl", r"-k\s{1,2}|-pass(?:in|out)?\s{1,2}pass:", _VALUE),
+        ("sudo", r"-[a-zA-Z]{0,4}S\b[^\n|;<>]{0,80}<<<\s{0,2}", _VALUE),
         ("cmdkey schtasks runas", r"/p(?:ass)?[: ]", _VALUE),
     )
 )
@@ -47,7 +49,7 @@ _PROGRAM = re.compile(
 )
 _PROGRAM_STEMS = tuple(
     "curl http xh wget aria2c mysql mariadb 7z rar mongo sshpass login -cli ldap smb rpcclient winexe lftp zip mosquitto plink "
-    "pscp psftp htpasswd sqlcmd bcp isql sqlplus sqlldr net cmdkey schtasks runas".split()
+    "pscp psftp htpasswd sqlcmd bcp isql sqlplus sqlldr net openssl sudo cmdkey schtasks runas".split()
 )
 
 

@@ -44,7 +44,8 @@ _IPV6 = re.compile(
 )
 _NOT_AN_ADDRESS = re.compile(
     r"version|\bver\b|release|section|chapter|clause|article|paragraph|figure|§|upgrad|downgrad|\bbuild|firmware|driver"
-    r"|\bv\.?$|[<>=~^]=? ?$|\b(?:windows|macos|ios|android|chrome|firefox|safari|edge|java|jdk|oracle|office|kernel|sdk) $"
+    r"|\bv\.?$|(?:[<>~^]|[<>=~^!]=) ?$"
+    r"|\b(?:windows|macos|ios|android|chrome|firefox|safari|edge|java|jdk|oracle|office|kernel|sdk) $"
 )
 _NETWORK = re.compile(r"\bip|addr|server|host|ping|\bdns|from|port|client|login|log(?:ged)? in|ssh|router|gateway")
 
@@ -62,9 +63,10 @@ _DATE_LIKE = re.compile(
 )
 _PHONE_WORDS = re.compile(
     r"phone|mobile|cell\b|\btel\b|tel[.:]|\bfax|whats ?app|\bsms\b|hotline|\bdial|handy\b|telefon|mobil|rufnummer|t[ée]l[ée]ph"
-    r"|portable|tel[ée]fono|móvil|celular|cellulare|телефон|тел\.|电话|電話|手机|手機|携帯|전화|फोन|هاتف|טלפון"
+    r"|portable|tel[ée]fono|móvil|celular|cellulare|телефон|тел[.:]|电话|電話|手机|手機|携帯|전화|फोन|هاتف|טלפון"
     r"|\b(?:desk|office|home|work):|answering at|(?:my|his|her|their|contact|call|reach|ring|text)\s(?:\w{1,10}\s){0,2}number"
     r"|\btlf\b|\b(?:meine|mi|mon|il mio|o meu|mijn|mój|mitt|mit)\s(?:\w{1,10}\s)?(?:nummer|n[úu]m[eé]ro|numer)\b"
+    r"|\b(?:zavolej|zadzwo|llám|llama|chiama|appele|ligar|ligue|ring mig|позвон)"
     r"|\b(?:call|ring|reach|text|phone)(?: (?:me|us|him|her|them))?(?: (?:at|on|under))?:? ?$"
 )
 _NOT_A_PHONE = re.compile(
@@ -72,7 +74,10 @@ _NOT_A_PHONE = re.compile(
     r"|port|isin|vin|asset|number of|score|ratio|room|page|line|chapter|section|\bpr|issue|commit|iban|card|ssn|lat|long?)s?"
     r"(?: (?:no|number|nr|id|is|was))?[.:#]? ?[#(]?$|[#$€£¥%]$"
 )
-_PHONE_LABEL = re.compile(r"[ (-]{1,2}(?:office|fax|mobile|cell|home|work|desk|phone|tel)(?![a-z])")
+_PHONE_LABEL = re.compile(
+    r"[ (-]{1,2}(?:is (?:my|our|his|her|their|the) )?"
+    r"(?:office|fax|mobile|cell|home|work|desk|phone|tel)(?![a-z])"
+)
 _THOUSANDS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
 _EXTENSION = re.compile(r"(?: ?x| ext\.?) ?\d{1,6}$")
 _REGIONS = ("GB", "DE", "FR", "IT", "ES", "NL", "CH", "AU", "ZA", "JP", "SE", "BR", "IN", "KR", "PL", "BE", "CN")
@@ -186,8 +191,10 @@ def machines_in(text: PreparedText) -> Iterator[Finding]:
 
 
 def _is_somewhere(address: IPv4Address | IPv6Address) -> bool:
-    """Return whether an address names one machine or network: not the machine itself, any, all or a group."""
-    return not (address.is_loopback or address.is_unspecified or address.is_multicast or int(address) == 0xFFFFFFFF)
+    """Return whether an address names one machine or network: not the machine itself, any, a group or a mask."""
+    if isinstance(address, IPv4Address) and address.packed[0] in {0, 255}:
+        return False
+    return not (address.is_loopback or address.is_unspecified or address.is_multicast)
 
 
 def _reads_as_address(text: PreparedText, match: re.Match[str]) -> bool:

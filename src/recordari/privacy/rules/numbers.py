@@ -17,7 +17,9 @@ _CARD = re.compile(
     NOT_AFTER_WORD + r"(?:\d{4}([ .-])\d{4}\1\d{4}\1\d{1,7}|\d{4}([ -])\d{6}\2\d{4,5}|\d{12,19})" + NOT_BEFORE_WORD
 )
 _CARD_WORDS = re.compile(r"card|visa\b|mastercard|amex|卡|karte|tarjeta|carte|cart[ãa]o|carta")
-_CARD_CODE = re.compile(r"(?:\bcvv2?|\bcvc2?|card security code)\W{1,3}(?:is )?(\d{3,4})(?!\d)")
+_CARD_CODE = re.compile(
+    r"(?:\bcvv2?|\bcvc2?|card security code|security code on (?:the|its) back)\W{1,3}(?:is )?(\d{3,4})(?!\d)"
+)
 # Lengths of the account numbers of each country.
 _IBAN_LENGTHS = {
     each[:2]: int(each[2:])
@@ -80,11 +82,11 @@ _HKID = re.compile(NOT_AFTER_WORD + r"[A-Z]{1,2}\d{6}\([0-9A]\)")
 _BANK = re.compile(
     r"(?:sort code|routing(?: number| no\.?)?|\baba\b)[ :#]{1,3}(?:is )?(\d{2}-\d{2}-\d{2}|\d{6}|\d{9})(?![\d-])"
 )
-_ACCOUNT = re.compile(r"account(?: number| no\.?)?[ :#]{1,3}(?:is )?(\d{7,17})(?![\d-])")
+_ACCOUNT = re.compile(r"acc(?:oun)?t(?: number| no\.?)?[ :#]{1,3}(?:is )?(\d{7,17})(?![\d-])")
 _NRIC = re.compile(NOT_AFTER_WORD + r"[STFG]\d{7}[A-Z]" + NOT_BEFORE_WORD)
 # Invalid prefixes too, where the words before say what it is: forms and examples use QQ.
 _CALLED_NINO = re.compile(
-    r"(?:\bnino\b|national insurance|\bni (?:no|num|number)\b)[^\d\n]{0,16}?(?<![a-z])"
+    r"(?:\bnino\b|national insurance|\bni\b)[^\d\n]{0,16}?(?<![a-z])"
     r"([a-z]{2}[ -]?\d{2}[ -]?\d{2}[ -]?\d{2}[ -]?[a-d])(?![a-z0-9])"
 )
 _PAPER_NUMBER = re.compile(
@@ -102,8 +104,9 @@ _PAPERS = re.compile(
     r"|\bnhs|medicare|aadhaar|personnummer|fødselsnummer|codice fiscale|cédula|rodné číslo"
     r"|(?:south african|israeli|turkish|emirates|citizen|resident|government) id|kimlik|cpr-(?=nummer)"
     r"|身份证|身份證|マイナンバー|주민등록번호"
-    r"|\b(?:ssn|sin|nino|nin|itin|tin|pan|bsn|pesel|cpf|cnpj|nif|nie|dni|curp|rut|cuit|cuil|nric|hkid|tfn|cpr|nir|egn|oib|amka))"
-    r"(?:[\s:#=\"'(]|(?:no|nr|num|number|nummer|numéro|numero|número|n[°º]|is|was|code|id|card|的|号码|号|是|為|为)(?![a-z])\.?)"
+    r"|\b(?:ssn|sin|nino|nin|itin|tin|pan|bsn|pesel|cpf|cnpj|nif|nie|dni|curp|rut|cuit|cuil|nric|hkid|tfn|cpr|nir|egn|oib|amka|ppsn?|cnp|svnr"
+    r"|jmbg|mykad|kennitala|isikukood|asmens kodas|personas kods|rijksregisternummer|numéro national))"
+    r"(?:[\s:#=\"'(,]|(?:no|nr|num|number|nummer|numéro|numero|número|n[°º]|is|was|to|es|est|ist|lautet|jest|è|é|code|id|card|的|号码|号|是|為|为)(?![a-z])\.?)"
     r"{1,6}$"
 )
 
@@ -157,7 +160,7 @@ def _ibans(text: PreparedText) -> Iterator[Finding]:
 
 
 def _accounts(text: PreparedText) -> Iterator[Finding]:
-    if text.mentions("sort code", "routing", "aba") and text.mentions("account"):
+    if text.mentions("sort code", "routing", "aba") and text.mentions("acct", "account"):
         banks, accounts = list(_BANK.finditer(text.lower)), list(_ACCOUNT.finditer(text.lower))
         for match in (*banks, *accounts) if banks and accounts else ():
             yield Finding(*match.span(1), DataType.IBAN)
@@ -216,7 +219,7 @@ def _national_ids(text: PreparedText) -> Iterator[Finding]:
             yield Finding(*match.span(), DataType.NATIONAL_ID)
     for match in text.numbers(_NINO):
         yield Finding(*match.span(), DataType.NATIONAL_ID)
-    if text.mentions("nino", "national insurance", "ni n"):
+    if text.mentions("nino", "national insurance", "ni "):
         for match in _CALLED_NINO.finditer(text.lower):
             yield Finding(*match.span(1), DataType.NATIONAL_ID)
     if text.mentions("ein"):

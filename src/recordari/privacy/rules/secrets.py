@@ -30,6 +30,7 @@ _ISSUED = re.compile(
     r"|r(?:k_(?:live|test)_[A-Za-z0-9]{10,200}|8_[A-Za-z0-9]{30,60}|ubygems_[a-f0-9]{40,60}|cl_[a-z2-7]{52}_[\w-]{40,50})"
     r"|g(?:h[pousr]_[A-Za-z0-9]{20,255}|ithub_pat_\w{20,255}|l(?:pat|dt|rt|cbt|ptt|ft|soat|agent|imt|oas)-[\w.-]{20,80}"
     r"|sk_[A-Za-z0-9]{20,80}|lsa_[\w-]{30,60}|lc_[\w=+/-]{40,300})"
+    r"|oauth:[a-z0-9]{30}(?![a-z0-9])|[01]/\d{10,20}(?:/\d{10,20})?:[0-9a-f]{32}"
     r"|xox[abceoprs]-[\w-]{10,300}|xapp-\d-[\w-]{20,200}|x(?:ai-[A-Za-z0-9]{40,120}|keysib-[a-f0-9]{40,80}-\w{10,30})"
     r"|ya29\.[\w-]{20,500}|1//0[\w-]{30,200}|GOCSPX-[\w-]{20,60}"
     r"|n(?:pm_[A-Za-z0-9]{30,60}|tn_[A-Za-z0-9]{40,60}|fp_[A-Za-z0-9]{30,60})"
@@ -56,7 +57,7 @@ _KEY_BLOCK = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----)){0,20000}"
     r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?"
 )
-_USER_INFO = re.compile(r"://[^\s:/@\"'<>]{0,64}:([^\s/\"'<>]{1,128})@")
+_USER_INFO = re.compile(r"://(?:[^\s:/@\"'<>]{0,64}:([^\s/\"'<>]{1,128})|([^\s:/@\"'<>]{20,128}))@")
 _BEARER = re.compile(
     r"(?P<header>authorization[\"']?:\s{0,3}[\"']?(?:bearer|basic|token|apikey)|bearer)\s{1,3}(?P<value>[a-z0-9._~+/=-]{8,4000})"
 )
@@ -72,21 +73,42 @@ _ONE_TIME = re.compile(
     # "Your … code" in a message, whoever sends it; codes of places, errors and offers are no secrets.
     r"|\byour (?!(?:zip|post(?:al)?|area|country|error|status|exit|promo|discount|coupon|voucher|product|dress|gift|source)\b)"
     r"(?:[\w-]{2,20} ){1,2}code(?: is)?\s{0,2}[:=]?\s{0,2}(?P<sent>\d{3}[ -]\d{3}|\d{4,8})(?![\d-])"
+    r"|\byour code(?: is|:)\s{1,2}(?P<bare>\d{6})(?![\d-]|,\d| (?:lines|bytes|characters|tokens))"
+    r"|(?<![\w.-])(?P<entered>\d{3}[ -]\d{3}|\d{4,8}) as (?:the |your |my )?"
+    r"(?:verification|confirmation|security|login|sms|2fa|mfa) code\b"
     r"|(?<![\w.-])(?:[a-z]-)?(?P<first>\d{4,8}) is your (?:[\w-]{2,20} ){0,3}(?:code|otp|pin)\b"
 )
 # Forms of files: `.pgpass`, the thin driver of Oracle, PHP's constants, "login ana / …".
 _IN_FILES = re.compile(
     r"(?<![\w.:])[\w.*-]{1,80}:(?:\d{2,5}|\*):[\w.*-]{1,64}:[\w.*-]{1,64}:(?P<pgpass>[^\s:]{4,128})(?=\s|$)"
     r"|:thin:[\w.$-]{1,64}/(?P<thin>[^\s/@]{3,128})@"
-    r"|(?<=[\"'])\w{0,40}(?i:passw(?:or)?d|secret|token|api_?key)\w{0,20}[\"']\s{0,2}(?:,|=>|\bvalue\s?=)\s{0,2}"
+    r"|(?<=[\"':])\w{0,40}(?i:passw(?:or)?d|secret|token|api_?key)\w{0,20}[\"']?\s{0,2}(?:,|=>|\bvalue\s?=)\s{0,2}"
     r"[\"'](?P<constant>[^\"'\n]{6,128})[\"']"
-    r"|(?i:log-?[io]n|credentials|creds|basic auth|account|zugang(?:sdaten)?)\b:?(?: (?:is|are|ist))?(?: user(?:name)?:?)?"
+    r"|\b(?:echo|printf)\s{1,2}[\"']?(?P<piped>[^\s\"'|]{6,128})[\"']?\s{0,2}\|\s{0,2}sudo\b"
+    r"|<[\w:.-]{0,40}(?i:passw(?:or)?d|secret|token|api_?key)[\w.-]{0,20}>\s{0,2}(?P<element>[^\s<>]{6,128})\s{0,2}</"
+    r"|(?i:credentials|creds|basic auth)\b:?(?: (?:is|are))?\s{1,2}[\w.@-]{1,64}:(?P<pair>[^\s/]{6,64})"
+    r"|(?:AKIA|ASIA)[A-Z0-9]{16}\W{1,5}(?:[\w ]{1,30}\W{1,3})?(?P<aws>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
+    r"|(?P<named_after>[^\s\"'`]{8,64})[\"'`]? as (?i:the|my|your|our|his|her)(?: new)? "
+    r"(?i:passw(?:or)?d|passphrase|passcode)\b"
+    r"|(?i:log[- ]?[io]n|credentials|creds|basic auth|account|zugang(?:sdaten)?)\b:?(?: (?:is|are|ist|with|as))?"
+    r"(?: user(?:name)?:?)?"
     r"\s{1,2}[\w.@-]{1,64}\s?/\s?"
     r"(?P<after_user>[^\s/]{6,64})"
 )
+_FILE_WORDS = (
+    "auth", "login", "log-in", "log in", "logon", "cred", "sudo", "account", "zugang", "passw", "passphr", "passc", "secret",
+    "token", "key", "akia", "asia",
+)  # fmt: skip
 _ENCODED_PAIR = re.compile(r"[\"']auth[\"']\s{0,2}:\s{0,2}[\"'](?P<value>[A-Za-z0-9+/]{12,400}={0,2})[\"']")
 _PIN = re.compile(
-    r"(?:\bpin\b(?: code| number)?(?: (?:for|of|to|on)(?: [\w'.-]{1,30}){1,4}?)?(?: is|:|=)\s{0,2}(?P<value>\d{4}|\d{6})"
+    r"(?:\bpin\b(?: code| number)?(?: (?:for|of|to|on)(?: [\w'.-]{1,30}){1,4}?)?"
+    r"(?: is|:|=| es| ist| est| è| é)\s{0,2}(?P<value>\d{4}|\d{6})"
+    r"|\b(?:door|gate|alarm|safe|garage|locker|entry|access|building|entrance) code(?: is|:|=)\s{0,2}"
+    r"(?P<entry>\d{4}|\d{6})"
+    r"|\b(?:code|código|codice) (?:for|of|to|für|zu|de|para|pour|per|della?) "
+    r"(?:(?:the|my|our|his|her|their|die|den|das|unsere?|la|el|le|il|mi|mon) )?(?:door|gate|alarm|safe|garage|locker|building"
+    r"|entrance|flat|house|tür|haustür|tor|tresor|puerta|porte|porta)"
+    r"(?: is|:| ist| es| est| è| é)\s{0,2}(?P<opener>\d{4}|\d{6})"
     r"|\bpuk\b(?: code| number)?(?: is|:|=)?\s{1,2}(?P<puk>\d{8}))(?![\d-])"
 )
 _SEED_PHRASE = re.compile(
@@ -94,13 +116,16 @@ _SEED_PHRASE = re.compile(
     r"((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})"
 )
 _STEMS = (
-    "pass", "pwd", "pw", "contrase", "mot de", "senha", "kennwort", "пароль", "密", "口令", "パスワード", "비밀번호",
+    "pass", "pwd", "pw", "masterauth", "identified",
+    "contrase", "mot de", "senha", "kennwort", "пароль", "密", "口令", "パスワード", "비밀번호",
     "wachtwoord", "lösenord", "adgangskode", "hasł", "haslo", "heslo", "şifre", "salasana", "jelszó", "parol",
     "κωδικός", "סיסמה", "كلمة", "wifi", "wi-fi", "wlan", "wpa", "network",
     "key", "secret", "token", "credential", "sig", "令牌",
 )  # fmt: skip
 _NAME = re.compile(
-    r"(?P<pass>pass(?:word|wort|wd|phrase|code|wrd)|(?<![a-z])(?:pass(?=\s?[=:])|pw(?![a-z]))|pwd|contrase(?:ñ|n)a|mot de passe"
+    r"(?P<pass>pass(?:word|wort|wd|phrase|code|wrd)|(?<![a-z])(?:pass(?=[\"']?\s?[=:])|pw(?![a-z]))|pwd"
+    r"|bindpw|requirepass|masterauth|identified by"
+    r"|contrase(?:ñ|n)a|mot de passe"
     r"|senha|kennwort|пароль|密码|密碼|口令|パスワード|비밀번호|wachtwoord|lösenord|passord|adgangskode|palavra-passe|has[łl]o\b|heslo\b|şifre"
     r"|salasana|jelszó|parol[aă]\b|κωδικός|סיסמה|كلمة المرور|(?:wi-?fi|wlan|wpa[23]?|network)[ _-]?(?:key|code))"
     r"|(?P<key>(?:api|access|private|client|secret|auth|account|encryption|signing|master|shared|service)"
@@ -115,12 +140,15 @@ _PLAIN_SUFFIX = re.compile(
 )
 _SEPARATOR = re.compile(
     r"[\"'`*]{0,3}(?:\s(?:for|to|of|on|at|in|from|with|do|da|d[eiou]|del|della|der|des|dem|van|von|vom|zum|für|pour|para|per|dla"
-    r"|till?)(?:\s[\w'.-]{1,30}){1,4}?)?\s{0,4}"
-    r"(?P<sign>:=|=>|==|=|:|→|\bis\b:?|\bwas\b:?|\b(?:es|est|ist|lautet|è|é|är|er|je|jest)\b:?|是|为|は)\s{0,4}"
-    r"(?:\b(?:now|still|currently|always|just|noch|immer|jetzt|toujours|ancora|ainda|todavía)\s)?"
-    r"(?P<quote>[\"'`]?)"
+    r"|till?)(?:\s[\w'.-]{1,30}){1,4}?)?"
+    r"(?:\s?[{(]\s?(?:value|default|content)|\s?\([\w .-]{1,30}\))?\s{0,4}"
+    r"(?P<sign>:=|=>|==|=|:|→|\b(?:is|was|(?:will|would|should|must) be)\b:?|['’]s\b:?"
+    r"|\b(?:es|est|ist|lautet|è|é|är|er|je|jest)\b:?|是|为|は)\s{0,4}"
+    r"(?:!{1,2}\w{1,20}\s{1,2})?(?:\b(?:now|still|currently|always|just|noch|immer|jetzt|toujours|ancora|ainda|todavía)\s)?"
+    r"(?:[bru]{1,2}(?=[\"']))?(?P<quote>[\"'`]?)"
 )
-_DIRECT = re.compile(r"\s{1,2}(?P<quote>[\"'`]?)")
+_DIRECT = re.compile(r"\s{1,2}(?:(?:to|as)\s)?(?P<quote>[\"'`]?)")
+_USER = re.compile(r"\b(?i:user(?:name)?|log-?in|account|role)\b")
 _VALUE = re.compile(r"[^\s\"'`<>]{1,256}")
 _PLACEHOLDER = re.compile(
     r"[$%]?[{<(\[].{0,512}|.{0,64}[*•…]{3}.{0,512}|[$%]\w{0,64}%?|\W{1,512}|x{3,64}|(?:your|my|the|some|example|changeme|change[_-]me"
@@ -149,8 +177,11 @@ def secrets_in(text: PreparedText) -> Iterator[Finding]:
             yield _secret(_url_start(plain, match.start()), match.end())
     if "://" in plain:
         for match in _USER_INFO.finditer(plain):
-            if not _refused(match[1]) and match[1].lower() not in _SAMPLE_PASSWORDS:
-                yield _secret(match.start(1), match.end(1))
+            password, token = match.groups()
+            if password is None and _looks_random(token):
+                yield _secret(*match.span(2))
+            elif password is not None and not _refused(password) and password.lower() not in _SAMPLE_PASSWORDS:
+                yield _secret(*match.span(1))
     for start, end in credentials_in(text):
         user, _, password = plain[start:end].rpartition(":")
         is_sample = password.lower() in _SAMPLE_PASSWORDS or user.startswith(("$", "<", "{"))
@@ -170,13 +201,12 @@ def secrets_in(text: PreparedText) -> Iterator[Finding]:
         for match in _ONE_TIME.finditer(text.lower):
             assert match.lastgroup is not None
             yield _secret(*match.span(match.lastgroup))
-    if plain.count(":") >= 4 or text.mentions(
-        "auth", "login", "log-in", "logon", "cred", "account", "zugang", "passw", "secret", "token", "key"
-    ):
+    if plain.count(":") >= 4 or text.mentions(*_FILE_WORDS):
         yield from _secrets_of_files(plain)
-    if text.mentions("pin", "puk"):
+    if text.mentions("pin", "puk", "code"):
         for match in _PIN.finditer(text.lower):
-            yield _secret(*match.span("value" if match["value"] else "puk"))
+            assert match.lastgroup is not None
+            yield _secret(*match.span(match.lastgroup))
     if text.mentions("seed", "recovery", "mnemonic"):
         for match in _SEED_PHRASE.finditer(text.lower):
             yield _secret(match.start(1), match.end(1))
@@ -242,7 +272,9 @@ def _value_span(text: str, name: re.Match[str], end: int) -> tuple[int, int] | N
             return span
         if not (is_pass or is_option):
             return span if not _refused(value) and _looks_generated(value) else None
-        is_strong = len(value) >= 8 and _classes(value) >= 3
+        is_beside_user = _USER.search(text, max(0, name.start() - 40), name.start()) is not None
+        is_named = (is_beside_user or name.group() == "identified by") and _looks_chosen(value)
+        is_strong = is_named or (len(value) >= 8 and _classes(value) >= 3)
         return span if not _refused(value) and (is_strong or (is_option and _looks_random(value))) else None
     span = _read_value(text, separator.end(), separator["quote"])
     value = text[slice(*span)]
@@ -321,10 +353,18 @@ def _looks_generated(value: str) -> bool:
         r"v?\d{1,4}(?:[a-z]{1,5}\d{0,4}|[.-]\S*)", value
     ):
         return False
+    if len(value) >= 16 and _classes(value) >= 3 and _turns(value) >= 0.3 * len(value):
+        return True
     signs = [sign.isdigit() for sign in value if sign.isalnum()]
     turns = sum(before != after for before, after in pairwise(signs))
     # Words with a number at their end turn once, names like `v1beta1` or `B2B` up to three times.
     return turns >= 4 or (turns >= 2 and len(value) >= 12 and _classes(value) >= 2 and sum(signs) >= 3)
+
+
+def _turns(value: str) -> int:
+    """Count the changes between lower case, upper case, digits and others; a capital that begins a word is none."""
+    classes = ["l" if sign.islower() else "u" if sign.isupper() else "d" if sign.isdigit() else "o" for sign in value]
+    return sum(before != after and (before, after) != ("u", "l") for before, after in pairwise(classes))
 
 
 def _looks_random(value: str) -> bool:

@@ -15,6 +15,11 @@ from recordari.recall.rules.temporal.times import Interval
 FEW_MENTIONS = 12
 """Links lead through names that at most so many items mention: a name that is everywhere links nothing."""
 _NOTHING = np.empty(0, dtype=np.int64)
+_BITS = 1 << np.arange(len(ARMS))
+_ARMS = [
+    tuple(arm for bit, arm in enumerate(ARMS) if number >> bit & 1) or (BESIDE,) for number in range(1 << len(ARMS))
+]
+"""The arms of each sum of their bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,14 +57,14 @@ class ArmHits:
 
     def found_by(self, rows: Sequence[int]) -> list[tuple[str, ...]]:
         """The arms that found each of these rows."""
-        arms = {arm: frozenset(indexes.tolist()) for arm, indexes in self.arms.items()}
-        return [tuple(arm for arm, indexes in arms.items() if row in indexes) or (BESIDE,) for row in rows]
+        many = len(self.results.similarity)
+        found = np.array([marked(many, indexes)[list(rows)] for indexes in self.arms.values()]).T
+        return [_ARMS[sum(bits)] for bits in (found * _BITS).tolist()]
 
 
 def find_rows(
     columns: Columns,
     similarity: Floats,
-    mentions: Mapping[str, Ids],
     *,
     terms: Mapping[str, float],
     interval: Interval | None,
@@ -80,13 +85,14 @@ def find_rows(
     embedded = np.flatnonzero(~np.isnan(similarity)) if depths.vector else _NOTHING
     vector = best((embedded, similarity[embedded]), depths.vector)
     time = _best(None, ordered, _in_interval(columns, interval), depths.time) if interval and depths.time else _NOTHING
-    entity = best(_naming(many, mentions, entity_keys), depths.entity) if entity_keys and depths.entity else _NOTHING
-    linked = _linked(mentions, entity_keys, depths.entity) if follows_links and depths.entity else _NOTHING
-    entity = np.concatenate([entity, linked[~np.isin(linked, entity)]])
+    entity = best(_naming(columns, entity_keys), depths.entity) if entity_keys and depths.entity else _NOTHING
+    linked = _linked(columns, entity_keys, depths.entity) if follows_links and depths.entity else _NOTHING
+    if len(linked):
+        entity = np.concatenate([entity, linked[~np.isin(linked, entity)]])
     is_hit = np.zeros(many + 1, dtype=np.bool_)
     for arm in (text, vector, time, entity):
         is_hit[arm] = True
-    is_hit[columns.after[np.flatnonzero(is_hit[:-1])]] = True  # the one after a hit may be its answer
+    is_hit[columns.after[is_hit[:-1]]] = True  # the one after a hit may be its answer
     results = SearchHits(
         hits=np.flatnonzero(is_hit[:-1]),
         similarity=similarity,
@@ -144,29 +150,25 @@ def within(moments: Floats, interval: Interval, slack: timedelta = timedelta()) 
     return inside
 
 
-def _naming(many: int, mentions: Mapping[str, Ids], entity_keys: Sequence[str]) -> tuple[Ids, Floats]:
+def _naming(columns: Columns, entity_keys: Sequence[str]) -> tuple[Ids, Floats]:
     """Rows that mention a name; those with most of the names score highest."""
-    shared = np.zeros(many)
+    shared = np.zeros(len(columns))
     for key in set(entity_keys):
-        shared[mentions.get(key, _NOTHING)] += 1
+        shared[columns.naming(key)] += 1
     rows = np.flatnonzero(shared)
     return rows, shared[rows]
 
 
-def _linked(mentions: Mapping[str, Ids], entity_keys: Sequence[str], depth: int) -> Ids:
+def _linked(columns: Columns, entity_keys: Sequence[str], depth: int) -> Ids:
     """Rows that mention a name which is beside one of these names in another row, and none of these names."""
-    names = set(entity_keys)
-    naming = {row for key in names for row in mentions.get(key, _NOTHING).tolist()}
-    near = {row for key in names for row in _few(mentions.get(key, _NOTHING))}
+    mentions = [columns.naming(key).tolist() for key in set(entity_keys)]
+    naming = {row for rows in mentions for row in rows}
+    near = {row for rows in mentions if len(rows) <= FEW_MENTIONS for row in rows}
     if not near:
         return _NOTHING
-    beside = (set(_few(rows)) for name, rows in mentions.items() if name not in names)
+    beside = (rows.tolist() for rows in columns.by_name(entity_keys) if len(rows) <= FEW_MENTIONS)
     linked = {row for rows in beside if not near.isdisjoint(rows) for row in rows} - naming
     return np.array(sorted(linked)[:depth], dtype=np.int64)
-
-
-def _few(rows: Ids) -> list[int]:
-    return rows.tolist() if len(rows) <= FEW_MENTIONS else []
 
 
 def marked(many: int, rows: Ids) -> Mask:

@@ -1,7 +1,7 @@
 """Candidates: items that may answer, as rows and as the columns of numbers that the ranker computes with.
 
-Columns are made for the rows of one search, or once for a snapshot of a small memory. They are derived from the rows alone and
-never changed.
+Columns are made for the rows of one search, or once for a snapshot of a small memory; those of the next snapshot take over what
+they share. They are derived from the rows alone and never changed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from recordari.memory.rules import Trait
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 ARMS = ("text", "vector", "time", "entity")
@@ -34,6 +33,8 @@ BLOCK = 64  # rows that are multiplied at a time
 MOST_CACHED = 3_000  # matches of words and tokens: at most 4 bytes of each for every row
 MOST_TOKENS = 1 << 16  # a token has two bytes
 UNRELATED_WISH = 0.1  # how near a question often is to a wish about something else
+MOST_UNUSED = 1_000  # numbers of names
+_NONE = np.empty(0, dtype=np.int64)
 
 
 class Candidate(NamedTuple):
@@ -60,6 +61,8 @@ class Candidate(NamedTuple):
     vector_rank: int | None = None
     time_rank: int | None = None
     entity_rank: int | None = None
+    names: Sequence[str] = ()
+    """The names that it mentions; known only in a snapshot."""
 
     @property
     def ranks(self) -> dict[str, int | None]:
@@ -114,40 +117,142 @@ def arm_counts(candidates: Sequence[Candidate]) -> dict[str, int]:
     return {**{arm: counts[arm] for arm in ARMS}, "beside_a_hit": counts[BESIDE]}
 
 
+_ROW = np.dtype(
+    [
+        ("moment", np.float64),
+        ("day", np.int64),
+        ("thread", np.int64),
+        ("position", np.int64),
+        ("session", np.int64),
+        ("speaker", np.int64),
+        ("traits", np.int64),
+        ("scope", np.int64),
+        ("terms", np.int64),
+        ("tokens", np.int64),
+        ("names", np.int64),
+        ("is_fact", np.bool_),
+        ("is_alone", np.bool_),
+        ("is_users", np.bool_),
+        ("is_archived", np.bool_),
+    ]
+)
+"""The numbers of a row: names by their number in `_Numbers`, `terms`, `tokens` and `names` by how many it has."""
+_SCOPES = {scope: number for number, scope in enumerate(Scope)}
+
+
+class _Numbers:
+    """A number for each thread, session, speaker and name; columns made from others go on counting."""
+
+    def __init__(self) -> None:
+        self.threads: dict[object, int] = {}
+        self.sessions: dict[object, int] = {}
+        self.speakers: dict[str, int] = {}
+        self.names: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.threads) + len(self.sessions) + len(self.names)
+
+    def table(self, rows: Sequence[Candidate]) -> NDArray[np.void]:
+        threads, sessions, speakers = self.threads, self.sessions, self.speakers
+        return np.array(
+            [
+                (
+                    row.event_time.timestamp(),
+                    row.event_time.toordinal(),
+                    threads.setdefault(row.thread or row.item_id, len(threads)),
+                    -2 if row.position is None else row.position,
+                    sessions.setdefault(row.session_id or row.thread or row.item_id, len(sessions)),
+                    speakers.setdefault((row.speaker or "").casefold(), len(speakers)),
+                    row.traits,
+                    _SCOPES[row.scope],
+                    len(row.terms) // 4,
+                    len(row.tokens) // 2,
+                    len(row.names),
+                    row.is_fact,
+                    row.thread is None,
+                    row.trust == Trust.USER,
+                    row.archived_at is not None,
+                )
+                for row in rows
+            ],
+            dtype=_ROW,
+        )
+
+    def named(self, rows: Sequence[Candidate]) -> Ids:
+        names = self.names
+        return np.array([names.setdefault(name, len(names)) for row in rows for name in row.names], dtype=np.int64)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Columns:
     """Many candidates, one value for each row."""
 
     rows: Sequence[Candidate]
-    moments: Floats = field(init=False)
-    days: Mapping[date, Ids] = field(init=False)
-    speakers: Mapping[str, Ids] = field(init=False)
-    threads: Ids = field(init=False)
-    """A number for each thread; a row without one is alone in its own."""
+    known: tuple[Columns, Ids] | None = field(default=None, repr=False)
+    """Columns that have some of these rows, and the index of each row in them, or -1: those are not derived anew."""
     before: Ids = field(init=False)
     """The index of the row one position earlier in the thread, or -1."""
     after: Ids = field(init=False)
+    _numbers: _Numbers = field(init=False, repr=False)
+    _table: NDArray[np.void] = field(init=False, repr=False)
+    _terms: NDArray[np.uint32] = field(init=False, repr=False)
+    """All terms one after another."""
+    _tokens: NDArray[np.uint16] = field(init=False, repr=False)
+    _names: Ids = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        rows, many = self.rows, len(self.rows)
-        derived = object.__setattr__
-        derived(self, "moments", np.fromiter((row.event_time.timestamp() for row in rows), np.float64, many))
-        derived(self, "days", _rows_by(row.event_time.date() for row in rows))
-        derived(self, "speakers", _rows_by((row.speaker or "").casefold() for row in rows))
-        threads = _numbered(row.thread or row.item_id for row in rows)
-        derived(self, "threads", threads)
-        positions = np.fromiter((-2 if row.position is None else row.position for row in rows), np.int64, many)
-        before, after = _neighbours(threads, positions)
+        derived, known = object.__setattr__, self.known
+        if known is not None and len(known[0]._numbers) > MOST_UNUSED + 4 * len(self.rows):
+            known = None  # most of the numbers are of rows that are gone
+        new = self.rows if known is None else [self.rows[row] for row in np.flatnonzero(known[1] < 0).tolist()]
+        numbers = _Numbers() if known is None else known[0]._numbers
+        table = numbers.table(new)
+        terms = np.frombuffer(b"".join([row.terms for row in new]), dtype="<u4")
+        tokens = np.frombuffer(b"".join([row.tokens for row in new]), dtype="<u2")
+        names = numbers.named(new)
+        if known is not None:
+            old, places = known
+            order = np.where(places < 0, len(old) + np.cumsum(places < 0) - 1, places)
+            joined = np.concatenate([old._table, table])
+            terms = _reordered(np.concatenate([old._terms, terms]), joined["terms"], order)
+            tokens = _reordered(np.concatenate([old._tokens, tokens]), joined["tokens"], order)
+            names = _reordered(np.concatenate([old._names, names]), joined["names"], order)
+            table = joined[order]
+        derived(self, "known", None)  # or the columns before those would be kept too
+        derived(self, "_numbers", numbers)
+        derived(self, "_table", table)
+        derived(self, "_terms", terms)
+        derived(self, "_tokens", tokens)
+        derived(self, "_names", names)
+        before, after = _neighbours(table["thread"], table["position"])
         derived(self, "before", before)
         derived(self, "after", after)
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    def _column(self, name: str) -> NDArray[Any]:
+        return np.ascontiguousarray(self._table[name])
+
+    @cached_property
+    def moments(self) -> Floats:
+        return self._column("moment")
+
+    @cached_property
+    def threads(self) -> Ids:
+        """A number for each thread; a row without one is alone in its own."""
+        return self._column("thread")
+
+    @cached_property
+    def speakers(self) -> Mapping[str, Ids]:
+        """The rows of each speaker."""
+        numbers, rows = self._numbers.speakers, _rows_by(self._table["speaker"])
+        return {name: rows[number] for name, number in numbers.items() if number in rows}
+
     @cached_property
     def lengths(self) -> Floats:
         """How many terms each row has."""
-        return np.fromiter((len(row.terms) // 4 for row in self.rows), np.float64, len(self.rows))
+        return self._table["terms"].astype(np.float64)
 
     @cached_property
     def brevity(self) -> Floats:
@@ -156,38 +261,34 @@ class Columns:
 
     @cached_property
     def is_fact(self) -> Mask:
-        return np.fromiter((row.is_fact for row in self.rows), np.bool_, len(self.rows))
+        return self._column("is_fact")
 
     @cached_property
     def is_alone(self) -> Mask:
-        return np.fromiter((row.thread is None for row in self.rows), np.bool_, len(self.rows))
+        return self._column("is_alone")
 
     @cached_property
     def sessions(self) -> Ids:
         """A number for each session, with the facts stated in it; a row of none is alone in its own."""
-        return _numbered(row.session_id or row.thread or row.item_id for row in self.rows)
-
-    @cached_property
-    def traits(self) -> Ids:
-        return np.fromiter((row.traits for row in self.rows), np.int64, len(self.rows))
+        return self._column("session")
 
     @cached_property
     def asks(self) -> Floats:
-        return np.asarray(self.traits & Trait.ASKS > 0, dtype=np.float64)
+        return np.asarray(self._table["traits"] & Trait.ASKS > 0, dtype=np.float64)
 
     @cached_property
     def is_dated(self) -> Floats:
-        return np.asarray(self.traits & Trait.DATED > 0, dtype=np.float64)
+        return np.asarray(self._table["traits"] & Trait.DATED > 0, dtype=np.float64)
 
     @cached_property
     def disclosure(self) -> Floats:
         """How much the speakers say about themselves, 0 to 1."""
-        return np.asarray((self.traits // Trait.DISCLOSES_ONE & 3) / 3, dtype=np.float64)
+        return np.asarray((self._table["traits"] // Trait.DISCLOSES_ONE & 3) / 3, dtype=np.float64)
 
     def wished(self, tokens: Tokens) -> Floats:
         """How near the question is to what each standing wish is about, 0 to 0.9; 0 for what is no such wish."""
         near = np.zeros(len(self.rows))
-        wishes = np.flatnonzero((self.traits & Trait.WISHES > 0) & ~self.is_others)
+        wishes = np.flatnonzero((self._table["traits"] & Trait.WISHES > 0) & ~self.is_others)
         if len(wishes) and len(tokens.ids):
             about = self.cached(("wishes",), lambda: self._about(wishes, tokens))
             near[wishes] = np.maximum(about @ _direction(tokens.ids, tokens) - UNRELATED_WISH, 0)
@@ -206,40 +307,62 @@ class Columns:
 
     @cached_property
     def is_users(self) -> Mask:
-        return np.fromiter((row.trust == Trust.USER for row in self.rows), np.bool_, len(self.rows))
+        return self._column("is_users")
 
     @cached_property
     def is_archived(self) -> Mask:
-        return np.fromiter((row.archived_at is not None for row in self.rows), np.bool_, len(self.rows))
+        return self._column("is_archived")
 
-    def places(self, line: Collection[str]) -> Mapping[AskedScope, Ids]:
-        """The rows by where they were found: their scope, or history for sessions that are not of this line."""
-        return self.cached(("places", tuple(line)), lambda: _rows_by(_place(row, line) for row in self.rows))
+    def by_place(self, values: Mapping[AskedScope, float], line: Collection[str]) -> Floats:
+        """The value of each row's place: its scope, or history for sessions that are not of this line; 1 for others."""
+        scopes = self._table["scope"]
+        of_scopes = np.array([values.get(AskedScope(scope), 1.0) for scope in _SCOPES])
+        of_rows: Floats = of_scopes[scopes]
+        in_session = scopes == _SCOPES[Scope.SESSION]
+        if in_session.any():
+            numbers = self._numbers.sessions
+            of_line = [numbers[session_id] for session_id in line if session_id in numbers]
+            of_rows[in_session & ~np.isin(self.sessions, of_line)] = values.get(AskedScope.HISTORY, 1.0)
+        return of_rows
 
     @cached_property
-    def _terms(self) -> tuple[NDArray[np.uint32], Ids]:
-        flat = np.frombuffer(b"".join(row.terms for row in self.rows), dtype="<u4")
-        return flat, np.repeat(np.arange(len(self.rows)), self.lengths.astype(np.int64))
+    def _term_rows(self) -> Ids:
+        """The row of each of all terms."""
+        return np.repeat(np.arange(len(self.rows)), self._table["terms"])
 
     @cached_property
-    def _tokens(self) -> tuple[NDArray[np.uint16], Ids, Ids]:
-        """All tokens one after another, the rows that have any, and where each of these begins."""
-        flat = np.frombuffer(b"".join(row.tokens for row in self.rows), dtype="<u2")
-        lengths = np.fromiter((len(row.tokens) // 2 for row in self.rows), np.int64, len(self.rows))
+    def _token_starts(self) -> tuple[Ids, Ids]:
+        """The rows that have any token, and where the tokens of each of these begin."""
+        lengths = self._table["tokens"]
         filled = np.flatnonzero(lengths)
-        return flat, filled, np.concatenate([[0], np.cumsum(lengths[filled])[:-1]]).astype(np.int64)
+        return filled, np.cumsum(lengths[filled]) - lengths[filled]
 
     @cached_property
     def _vocabulary(self) -> tuple[Ids, Ids]:
         """The different tokens, and which of them each of all tokens is."""
         # By marks instead of sorting: there are many tokens and few different ones.
-        flat = self._tokens[0]
+        flat = self._tokens
         occurs = np.zeros(MOST_TOKENS, dtype=np.bool_)
         occurs[flat] = True
         vocabulary = np.flatnonzero(occurs)
         numbers = np.empty(MOST_TOKENS, dtype=np.int64)
         numbers[vocabulary] = np.arange(len(vocabulary))
         return vocabulary, numbers[flat]
+
+    def naming(self, name: str) -> Ids:
+        """The rows that mention a name."""
+        number = self._numbers.names.get(name)
+        return _NONE if number is None else self._name_rows[self._names == number]
+
+    @cached_property
+    def _name_rows(self) -> Ids:
+        return np.repeat(np.arange(len(self.rows)), self._table["names"])
+
+    def by_name(self, left_out: Collection[str]) -> Iterable[Ids]:
+        """The rows that mention each name but these."""
+        numbers = {self._numbers.names[name] for name in left_out if name in self._numbers.names}
+        groups = _rows_by(self._names)
+        return (self._name_rows[places] for number, places in groups.items() if number not in numbers)
 
     @cached_property
     def _cache(self) -> dict[Hashable, Any]:
@@ -251,7 +374,8 @@ class Columns:
 
     @cached_property
     def _date_terms(self) -> Mapping[str, Sequence[Ids]]:
-        return _by_term((_date_terms(day), rows) for day, rows in self.days.items())
+        days = _rows_by(self._table["day"])
+        return _by_term((_date_terms(date.fromordinal(day)), rows) for day, rows in days.items())
 
     def count(self, term: str) -> Floats:
         """How often each row has the term, and a last 0."""
@@ -262,9 +386,8 @@ class Columns:
         return np.unique(np.concatenate([self._rows_with(term), *self.spoken_by(term)]))
 
     def _rows_with(self, term: str) -> Ids:
-        flat, owners = self._terms
         (number,) = text.hashes([term])
-        return owners[np.flatnonzero(flat == number)]
+        return self._term_rows[np.flatnonzero(self._terms == number)]
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
         """The value for a key, computed at first use: questions repeat the same words."""
@@ -297,9 +420,9 @@ class Columns:
 
     def _matched(self, unit: NDArray[np.float32], ids: Ids) -> NDArray[np.float32]:
         """The best match of each token in each row alone, and a last 0."""
-        flat, filled, starts = self._tokens
         best = np.zeros((len(ids), len(self.rows) + 1), dtype=np.float32)
-        if len(flat):
+        if len(self._tokens):
+            filled, starts = self._token_starts
             vocabulary, numbers = self._vocabulary
             # The vectors of the vocabulary are gathered once, for later questions too: gathering is most of the work.
             blocks = self.cached(("blocks",), lambda: _blocks(unit, vocabulary))
@@ -318,23 +441,19 @@ class Columns:
         return equal
 
 
-def _place(row: Candidate, line: Collection[str]) -> AskedScope:
-    is_other = row.scope == Scope.SESSION and row.session_id not in line
-    return AskedScope.HISTORY if is_other else AskedScope(row.scope)
+def _rows_by(values: Ids) -> dict[int, Ids]:
+    """The rows that have each value, in their order."""
+    order = np.argsort(values, kind="stable")
+    names, starts = np.unique(values[order], return_index=True)
+    return dict(zip(names.tolist(), np.split(order, starts[1:]), strict=True)) if len(values) else {}
 
 
-def _rows_by(values: Iterable[K]) -> dict[K, Ids]:
-    """The indexes of the rows that have each value."""
-    indexes: dict[K, list[int]] = {}
-    for index, value in enumerate(values):
-        indexes.setdefault(value, []).append(index)
-    return {value: np.array(rows) for value, rows in indexes.items()}
-
-
-def _numbered(values: Iterable[object]) -> Ids:
-    """A number for each different value."""
-    numbers: dict[object, int] = {}
-    return np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), np.int64)
+def _reordered(flat: NDArray[Any], lengths: Ids, order: Ids) -> NDArray[Any]:
+    """Parts of these lengths, which are one after another, in another order or without some of them."""
+    starts, chosen = np.cumsum(lengths) - lengths, lengths[order]
+    ends = np.cumsum(chosen)
+    moved = np.repeat(starts[order] - (ends - chosen), chosen)
+    return flat[moved + np.arange(len(moved))]
 
 
 def _neighbours(threads: Ids, positions: Ids) -> tuple[Ids, Ids]:

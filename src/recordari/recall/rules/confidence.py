@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from recordari.recall.rules.ranking import Question, Ranked
 
@@ -61,7 +61,7 @@ def confidence_of(signs: Signs | None) -> float:
     """The probability that the answer contains what was asked, 0 to 1, if half of all questions could be answered."""
     if signs is None:
         return 0.0
-    total = INTERCEPT + sum(COEFFICIENTS[name] * value for name, value in asdict(signs).items())
+    total = INTERCEPT + sum(weight * getattr(signs, name) for name, weight in COEFFICIENTS.items())
     return 1 / (1 + math.exp(-max(min(total, 30.0), -30.0)))
 
 

@@ -82,18 +82,17 @@ def folded(
     if project is not None:
         best = _with_project_first(best, items, project)
     ranks = {item.candidate.item_id: item for item in best if item.candidate.item_id in items}
-    shown_as = _shown_as(ranks, items, links)
+    shown_as = _shown_as(ranks, items, links) if links else {}
     answer = Folded()
-    kept: set[UUID] = set()
     texts: dict[tuple[str, str], UUID] = {}
     for item_id, item in ranks.items():
-        shown = shown_as.get(item_id, item_id)
-        text = (str(items[shown].kind), normalised(items[shown].content))
-        first = texts.setdefault(text, shown)
-        if first not in kept:
-            kept.add(first)
-            answer.kept.append(_raised(ranks[first], item))
-        if item_id != first:
+        shown = shown_as.get(item_id, item_id) if shown_as else item_id
+        text = (items[shown].kind, normalised(items[shown].content))
+        first = texts.get(text)
+        if first is None:
+            first = texts[text] = shown
+            answer.kept.append(item if shown is item_id else _raised(ranks[shown], item))
+        if item_id is not first and item_id != first:
             answer.same_as.setdefault(first, []).append(item_id)
             (answer.duplicates if shown == item_id else answer.facts).append(item_id)
     if any(item.kind == Kind.DOCUMENT_CHUNK for item in items.values()):

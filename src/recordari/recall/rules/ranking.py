@@ -7,6 +7,7 @@ hundred candidates in numpy; nothing here reads a database or a model.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -120,7 +121,7 @@ def ranked(
     total = sum(parts.values(), np.zeros(len(hits)))
     # Poor candidates are ordered too: below 0 a scope that counts for more is nearer to 0.
     faded = np.where(columns.is_archived, weights.archived, 1.0)
-    factors = (_scope_weights(columns, scope_weights, line) * faded)[hits]
+    factors = (columns.by_place(scope_weights, line) * faded)[hits]
     scores = np.where(total > 0, total * factors, total / np.maximum(factors, 1e-9))
     repeat = max(weights.repeat, weights.repeat_of_many) if question.wording.many and weights.repeat else weights.repeat
     order = spread_over_sessions(features, scores, repeat, limit)
@@ -318,13 +319,6 @@ def _priors(question: Question, columns: Columns, results: SearchHits, weights: 
     return {name: np.asarray(values, dtype=np.float64) for name, values in priors.items()}
 
 
-def _scope_weights(columns: Columns, scope_weights: Mapping[AskedScope, float], line: Sequence[str]) -> Floats:
-    weights = np.ones(len(columns))
-    for place, rows in columns.places(line).items():
-        weights[rows] = scope_weights.get(place, 1.0)
-    return weights
-
-
 def spread_over_sessions(features: Features, scores: Floats, penalty: float, limit: int) -> list[tuple[int, float]]:
     """Choose the best hit again and again, each with its score at that moment; ties go to the newer."""
     limit = min(limit, len(scores))
@@ -332,25 +326,39 @@ def spread_over_sessions(features: Features, scores: Floats, penalty: float, lim
     least = np.partition(scores, len(scores) - limit)[len(scores) - limit] - penalty * limit
     near = np.flatnonzero(scores >= least)
     # A difference of age decides only between equal scores.
-    ages = features.moments[near] * -1e-16
-    heap = [
-        (age - score, hit, score, 0)
-        for age, hit, score in zip(ages.tolist(), near.tolist(), scores[near].tolist(), strict=True)
-    ]
-    heapq.heapify(heap)
-    threads, is_turn = features.threads.tolist(), features.is_turn.tolist()
+    keys = features.moments[near] * -1e-16 - scores[near]
+    best = near[np.lexsort((near, keys))]
+    waiting = list(zip(np.sort(keys).tolist(), best.tolist(), scores[best].tolist(), strict=True))
+    sessions = features.threads[best].tolist()
+    # A choice lowers all others of its session alike: of each session only the best that is left can be next. `heads` has
+    # those of sessions that were chosen from, `behind` what was met after them.
+    heads: list[tuple[float, int, float, int]] = []
+    behind: dict[int, deque[tuple[float, int, float]]] = {}
     chosen: dict[int, int] = {}
     order: list[tuple[int, float]] = []
+
+    def lower(session: int) -> None:
+        if behind[session]:
+            key, hit, score = behind[session].popleft()
+            loss = penalty * chosen[session]
+            heapq.heappush(heads, (key + loss, hit, score - loss, session))
+
+    place = 0
     while len(order) < limit:
-        key, hit, score, lowered = heap[0]
-        now = chosen.get(threads[hit], 0) if is_turn[hit] else 0
-        if now > lowered:
-            loss = penalty * (now - lowered)
-            heapq.heapreplace(heap, (key + loss, hit, score - loss, now))
-            continue
-        heapq.heappop(heap)
+        while place < len(waiting) and (session := sessions[place]) in chosen:
+            behind[session].append(waiting[place])
+            if len(behind[session]) == 1 and all(head[3] != session for head in heads):
+                lower(session)
+            place += 1
+        if place == len(waiting) or (heads and heads[0][:2] < waiting[place][:2]):
+            _, hit, score, session = heapq.heappop(heads)
+        else:
+            (_, hit, score), session = waiting[place], sessions[place]
+            behind[session] = deque()
+            place += 1
         order.append((hit, score))
-        chosen[threads[hit]] = now + 1
+        chosen[session] = chosen.get(session, 0) + 1
+        lower(session)
     return order
 
 

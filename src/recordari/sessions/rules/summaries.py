@@ -3,7 +3,7 @@
 The summary is extractive: every sentence in it is quoted. It is rolling: each step takes the points so far and the
 messages since and keeps the best of both, so that a session is never read from its beginning again. People's words are
 kept first, in any language; advice in general is known in English, German, French, Spanish, Portuguese, Italian, Dutch,
-Japanese and Chinese. The rules for decisions and action items know English; other languages yield no notes.
+Japanese and Chinese. Decisions and tasks are noted in English, German, French, Spanish, Portuguese, Italian and Dutch.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from itertools import chain, pairwise
 from recordari.core.items import Trust, normalised
 from recordari.core.text import sentence_ends, terms
 from recordari.core.tokens import cut_to_tokens, estimated_tokens
+from recordari.facts.rules.spoken import Speech, speech_of
 from recordari.sessions.rules.sessions import NoteKind
 
 SUMMARY_TOKENS = 500  # C2: the budget of a session's summary in a context
@@ -86,7 +87,8 @@ _RESULT = re.compile(
 )
 # Advice for anybody, politeness and offers, by language.
 _ADVICE = {
-    "en": r"generally|typically|usually|often|overall|in (?:general|conclusion)|as a rule|rule of thumb"
+    "en": r"here are|here(?:'s| is) (?:an?|some)|"
+    r"generally|typically|usually|often|overall|in (?:general|conclusion)|as a rule|rule of thumb"
     r"|(?:many|most|some) people|people often|just a few|the (?:most|key to)|essential|crucial|unique|of course"
     r"|it(?:'s| is) (?:important|worth|recommended|advisable|common|always|a good idea)|best practices?|tips?"
     r"|you (?:may|might|could|can|should|would)|consider|make sure|remember|keep in mind|depend(?:s|ing)?|can help|be sure"
@@ -94,18 +96,23 @@ _ADVICE = {
     r"|if you(?:'d| would| need| have)|i(?:'m| am) (?:sorry|glad|happy|confident|sure|an ai)|i apologi[sz]e|please"
     r"|thank(?:s| you)|great (?:question|choice|idea)|as an ai|consult|professional|cannot provide|can't provide|such as"
     r"|for example|a (?:great|good|common|popular|classic|excellent) \w{2,20}",
-    "de": r"in der regel|grundsätzlich|generell|normalerweise|üblicherweise|meist(?:ens)?|oft|häufig|es (?:ist|lohnt)|ist es"
+    "de": r"hier (?:sind|findest|ist eine?)|"
+    r"in der regel|grundsätzlich|generell|normalerweise|üblicherweise|meist(?:ens)?|oft|häufig|es (?:ist|lohnt)|ist es"
     r"|wichtig|empf[eoi]hl\w*|ratsam|lohnt|solltest|sollten|du kannst|kannst du|man kann|sie können|können sie|beachte\w*"
     r"|denk\w* daran|viel (?:erfolg|glück|spaß)|hoffe|vielen dank|variieren|hilfreich|zum beispiel|je nach|kann \w+ sein",
-    "fr": r"en général|généralement|souvent|toujours|il (?:est|faut|convient)|conseill\w*|recommand\w*|vous pouvez|on peut"
+    "fr": r"voici|"
+    r"en général|généralement|souvent|toujours|il (?:est|faut|convient)|conseill\w*|recommand\w*|vous pouvez|on peut"
     r"|pensez|n'hésitez|merci|souhaite|par exemple|préférable|dépend\w*",
-    "es": r"en general|generalmente|normalmente|suelen?|a menudo|siempre|es (?:importante|recomendable|mejor)|conviene"
+    "es": r"aquí (?:tienes|tiene|van?|están)|"
+    r"en general|generalmente|normalmente|suelen?|a menudo|siempre|es (?:importante|recomendable|mejor)|conviene"
     r"|recomend\w*|recuerda|no olvides|puedes?|pueden|espero|gracias|suerte|por ejemplo|depende",
-    "pt": r"em geral|geralmente|normalmente|costumam?|sempre|é (?:importante|recomendável|bom)|vale lembrar|recomend\w*"
+    "pt": r"aqui (?:estão|tens|tem|vão|vai)|"
+    r"em geral|geralmente|normalmente|costumam?|sempre|é (?:importante|recomendável|bom)|vale lembrar|recomend\w*"
     r"|lembre|você pode|podem|espero|obrigad\w|sucesso|por exemplo|depende",
-    "it": r"in genere|generalmente|di solito|spesso|sempre|è (?:importante|consigliabile|bene)|consigli\w*|ricorda|puoi"
+    "it": r"ecco|in genere|generalmente|di solito|spesso|sempre|è (?:importante|consigliabile|bene)|consigli\w*|ricorda|puoi"
     r"|possono|spero|grazie|fortuna|per esempio|dipende",
-    "nl": r"in het algemeen|meestal|vaak|altijd|het is (?:belangrijk|aan te raden|verstandig)|raad\w* aan|je kunt|kun je"
+    "nl": r"hier (?:zijn|heb je|volgen)|"
+    r"in het algemeen|meestal|vaak|altijd|het is (?:belangrijk|aan te raden|verstandig)|raad\w* aan|je kunt|kun je"
     r"|vergeet niet|hoop|bedankt|succes|bijvoorbeeld|hangt af",
 }
 _GENERAL = re.compile(
@@ -297,13 +304,26 @@ def _weight(point: str, words: set[str], frequency: Counter[str], age: float) ->
 def notes_in(content: str) -> list[Noted]:
     """Decisions and action items of a message, by rules."""
     notes = []
+    speech = speech_of(content[:EXAMINED])
     for sentence in sentences_of(content):
-        is_action = _ACTION.search(sentence) is not None
-        if _DECISION.search(sentence) and (is_action or not sentence.endswith("?")):
+        is_action, is_decided = _told(sentence, speech)
+        if is_decided and (is_action or not sentence.endswith("?")):
             notes.append(Noted(kind=NoteKind.DECISION, content=sentence, importance=_importance(sentence, 0.7)))
         elif is_action:
             notes.append(Noted(kind=NoteKind.ACTION_ITEM, content=sentence, importance=_importance(sentence, 0.5)))
     return notes[:MOST_NOTES_PER_MESSAGE]
+
+
+def _told(sentence: str, speech: Speech | None) -> tuple[bool, bool]:
+    """Whether a sentence says what is to be done, and whether it says what was decided."""
+    if speech is None or speech.code == "en":
+        return _ACTION.search(sentence) is not None, _DECISION.search(sentence) is not None
+    if any(speech.has(name, sentence) for name in ("would", "maybe")) or speech.starts("if", sentence):
+        return False, False
+    is_asked = any(speech.starts(name, sentence) for name in ("please", "polite")) or speech.has("courtesy", sentence)
+    is_due = speech.has("promise", sentence) or speech.has("duty", sentence)
+    is_action = speech.has("errand", sentence) and (is_asked or (is_due and not sentence.endswith("?")))
+    return is_action, speech.has("decide", sentence)
 
 
 def _importance(sentence: str, base: float) -> float:

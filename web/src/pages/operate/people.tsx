@@ -56,9 +56,9 @@ function Agents() {
             keyOf={(agent) => agent.agent_id}
             columns={[
               { title: "agent", cell: (agent) => <Link to="/ui/memories" settings={{ as_agent: agent.agent_id }}>{agent.agent_id}</Link> },
-              { title: "core", cell: (agent) => <span dir="auto" class="cell-text">{firstLine(agent.core, 160)}</span> },
+              { title: "instructions", cell: (agent) => <span dir="auto" class="cell-text">{firstLine(agent.core, 160)}</span> },
               { title: "model", cell: (agent) => agent.model },
-              { title: "window", cell: (agent) => count(agent.window_tokens), class: "number" },
+              { title: "window", cell: (agent) => `${count(agent.window_tokens)} tokens`, class: "number nowrap" },
               { title: "version", cell: (agent) => agent.version, class: "number" },
               { title: "changed", cell: (agent) => <Time at={agent.updated_at} />, class: "nowrap" },
             ]}
@@ -77,7 +77,7 @@ function Keys() {
   return (
     <Section title="Keys" aside={<Button onClick={() => setMaking(true)}>New key…</Button>}>
       <Show of={keys}>
-        {(page) => page.items.length === 0 ? <p class="muted">No key yet.</p> : (
+        {(page) => page.items.length === 0 ? <p class="muted">No key yet. A program needs one; people sign in with a key or by an address that <code>recordari sign-in</code> prints.</p> : (
           <DataTable<ApiKey>
             label="Keys"
             rows={page.items}

@@ -14,7 +14,7 @@ type Days = "deleted_days" | "superseded_days" | "archived_days" | "transient_da
 const MEANS: Record<Days, string> = {
   deleted_days: "Days until a forgotten memory leaves its last trace",
   superseded_days: "Days that an old version is kept",
-  archived_days: "Days that an archived memory is kept (empty: for good)",
+  archived_days: "Days that an archived memory is kept",
   transient_days: "Days that memory of runs and sessions is kept after they end",
 };
 
@@ -42,7 +42,7 @@ function Policy({ now, reload }: { now: RetentionPolicy; reload: () => void }) {
     <Section title="Policy" aside={`a sweep that would take over ${share(now.safety_share)} of memory is refused`}>
       <form class="stack" onSubmit={(event) => { event.preventDefault(); void run(() => call("set_retention_policy", { body: change, as: {} }).then(reload)); }}>
         <div class="grid-2">
-          {(Object.keys(MEANS) as Days[]).map((name) => <TextField key={name} label={MEANS[name]} type="number" value={draft[name]} onInput={(value) => setDraft({ ...draft, [name]: value })} />)}
+          {(Object.keys(MEANS) as Days[]).map((name) => <TextField key={name} label={MEANS[name]} type="number" value={draft[name]} placeholder={name === "archived_days" ? "for good" : undefined} onInput={(value) => setDraft({ ...draft, [name]: value })} />)}
         </div>
         <Check label="dry run: the nightly sweep only counts" checked={dryRun} onChange={setDryRun} />
         {error && <ErrorBox error={error} />}
@@ -62,6 +62,7 @@ function Sweeping() {
   useEffect(() => { if (done) setPlanned(undefined); }, [done]);
   return (
     <Section title="Sweep" aside="it runs by itself every night">
+      <p class="muted">A sweep removes what the policy says is over. Look first: the dry run removes nothing.</p>
       <div class="actions">
         <Button onClick={look} disabled={busy}>What would go now?</Button>
         {planned && total > 0 && <Button kind="danger" onClick={() => setAsking(true)}>Sweep now…</Button>}

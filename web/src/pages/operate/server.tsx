@@ -4,6 +4,8 @@ import { call } from "../../api/client";
 import type { Check, SettingInForce } from "../../api/schema";
 import { Bars } from "../../kit/charts";
 import { bytes, count, share, words } from "../../kit/format";
+import { Coded } from "../../kit/coded";
+import { Data } from "../../kit/data";
 import { useLoad } from "../../kit/load";
 import { DataTable } from "../../kit/table";
 import { Badge, Check as CheckBox, Facts, Section, Show, Time } from "../../kit/ui";
@@ -35,7 +37,7 @@ function Health() {
               { title: "part", cell: (check) => check.name, class: "nowrap" },
               { title: "state", cell: (check) => <Badge tone={TONES[check.state]}>{check.state}</Badge> },
               { title: "found", cell: (check) => check.found },
-              { title: "what to do", cell: (check) => check.advice },
+              { title: "what to do", cell: (check) => <Coded text={check.advice} /> },
             ]}
           />
         )}
@@ -43,6 +45,8 @@ function Health() {
     </Section>
   );
 }
+
+const QUOTAS: Record<string, string> = { items: "memories", bytes: "storage", writes_per_day: "writes a day" };
 
 function Tenant() {
   const tenant = useLoad(["tenant"], (signal) => call("get_tenant", { signal, as: {} }));
@@ -52,14 +56,14 @@ function Tenant() {
   return (
     <div class="columns">
       <Section title="Tenant" aside="others: recordari tenant list">
-        <Show of={tenant}>{(now) => <Facts rows={[["name", now.name], ["language", now.language], ["plan", now.plan], ["since", <Time at={now.created_at} />], ["settings", Object.keys(now.settings).length > 0 ? <pre>{JSON.stringify(now.settings, null, 1)}</pre> : <span class="muted">all by default</span>]]} />}</Show>
+        <Show of={tenant}>{(now) => <Facts rows={[["name", now.name], ["language", now.language], ["plan", now.plan], ["since", <Time at={now.created_at} />], ["settings", Object.keys(now.settings).length > 0 ? <Data value={now.settings} /> : <span class="muted">all by default</span>]]} />}</Show>
       </Section>
-      <Section title="Plan">
+      <Section title="Plan" aside="how much of it is used">
         <Show of={quota}>
           {(now) => (
             <>
               <Facts rows={[["memories", count(now.usage.items)], ["text and files", bytes(now.usage.bytes)], ["writes today", count(now.usage.writes)]]} />
-              {Object.keys(now.shares).length === 0 ? <p class="muted small">No limit is set.</p> : <Bars sorted={false} most={1} values={now.shares} name={(key) => `${words(key)} used`} shown={share} />}
+              {Object.keys(now.shares).length === 0 ? <p class="muted small">No limit is set.</p> : <Bars sorted={false} most={1} values={now.shares} name={(key) => QUOTAS[key] ?? words(key)} shown={share} />}
               {now.warnings.map((warning) => <div class="note" key={warning}>{warning}</div>)}
             </>
           )}
@@ -94,7 +98,7 @@ function Settings() {
                   columns={[
                     { title: "setting", cell: (setting) => <code>RECORDARI_{setting.name.toUpperCase()}</code> },
                     { title: "value", cell: (setting) => setting.value === null ? <span class="muted">–</span> : <code class="cell-text">{typeof setting.value === "string" ? setting.value : JSON.stringify(setting.value)}</code> },
-                    { title: "meaning", cell: (setting) => setting.description },
+                    { title: "meaning", cell: (setting) => <Coded text={setting.description} /> },
                   ]}
                 />
               )}

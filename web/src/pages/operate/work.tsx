@@ -58,6 +58,28 @@ function DeadLetters() {
   );
 }
 
+const DOES: Record<string, string> = {
+  housekeeping: "removes finished jobs and old traces of work",
+  close_idle_sessions: "closes conversations after a long silence",
+  prune_episodes: "keeps the newest episodes within the limit",
+  daily_brief: "writes the brief of the day",
+  sweep_state: "removes state whose time is over",
+  sweep_entries: "removes entries whose time is over",
+  sweep_choices: "removes old choices of workflows",
+  sweep_answers: "removes kept answers of repeated requests",
+  decay: "lets memory fade, and archives what nobody recalls",
+  consolidate_sessions: "keeps what lasts of closed conversations",
+  review_memory: "proposes to merge, end or keep facts",
+  reconcile_shares: "brings shared memory up to date",
+  retain: "removes what the retention policy says is over",
+  resume_webhooks: "tries failing webhooks again",
+  trim_events: "shortens the feed of changes",
+  refresh_databases: "reads the schemas of connected databases",
+  measure_usage: "counts memory for the plan",
+  collect_objects: "removes files that nothing names any more",
+  vector_index: "keeps the index of meanings",
+};
+
 function Schedule() {
   const schedule = useLoad(["schedule"], (signal) => call("job_schedule", { signal, as: {} }));
   const { run, error, busy } = useAction();
@@ -73,9 +95,10 @@ function Schedule() {
             rows={jobs}
             keyOf={(job) => job.job}
             columns={[
-              { title: "job", cell: (job) => words(job.job) },
+              { title: "job", cell: (job) => words(job.job), class: "nowrap" },
+              { title: "what it does", cell: (job) => <span class="muted">{DOES[job.job]}</span> },
               { title: "next", cell: (job) => <Time at={job.next_at} />, class: "nowrap" },
-              { title: "last", cell: (job) => <Time at={job.last_at} />, class: "nowrap" },
+              { title: "last", cell: (job) => job.last_at ? <Time at={job.last_at} /> : <span class="muted">not yet</span>, class: "nowrap" },
               { title: "", cell: (job) => <Button kind="quiet" disabled={busy} onClick={() => start(job.job)} aria-label={`Run now: ${words(job.job)}`}>Run now</Button>, class: "right" },
             ]}
           />
