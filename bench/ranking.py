@@ -1,7 +1,7 @@
-"""Choose the weights of the ranker, and show what they are worth on sets that they were not chosen on.
+"""Learn the weights of the ranker, and show what they are worth on sets that they were not learnt on.
 
     python bench/ranking.py --data ../shared/data --profile fast --collect     # once: the features of every candidate
-    python bench/ranking.py --profile fast                                     # leave one set out, then fit on all
+    python bench/ranking.py --profile fast                                     # leave one set out, then learn on all
 
 The features come from the product's own search over the stores of `bench/recall.py`, and the product's own `weighed` turns them
 into scores, so that trying a weight takes seconds. Each set counts the same, whatever its size.
@@ -21,6 +21,7 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
@@ -34,26 +35,31 @@ from recordari.kit.resources import Resources
 from recordari.knowledge.rules.questions import FoundDocument, joined
 from recordari.recall import recall as product
 from recordari.recall.request import MAX_QUERY_CHARACTERS
+from recordari.recall.rules.candidates import Floats
 from recordari.recall.rules.ranking import Features, Weights, features_of, ranked, spread_over_sessions, weighed
 from recordari.recall.search import OF_CONVERSATIONS
 from recordari.wiring import open_resources
 
 SETS = ("locomo", "longmemeval", "lifebench", "tau2")
-# What is tried for each weight; words, late interaction and meaning stay as they are. Every weight begins at 1: one that the
-# sets at hand say nothing about stays there, and only what they gain by changes it.
-TRIED: Mapping[str, Sequence[float]] = {
-    "session": (0.0, 0.5, 2.0),
-    "own_words": (0.0, 0.5, 2.0),
-    "interval": (0.0, 0.35, 0.7),
-    "inside": (0.0, 0.5, 2.0),
-    "disclosure": (0.0, 0.2, 0.4),
-    "following": (0.0, 0.2, 0.4),
-    "newer": (0.0, 0.5, 2.0),
-    "entity": (0.0, 0.1, 0.5),
-    "repeat": (0.0, 0.04),
+# The weights that are learnt, and where each begins. Words, late interaction and meaning stay as they are. A weight that the
+# sets at hand say nothing about stays where it began.
+LEARNT: Mapping[str, float] = {
+    "session": 1.0,
+    "following": 1.0,
+    "own_words": 1.0,
+    "interval": 1.0,
+    "inside": 1.0,
+    "disclosure": 1.0,
+    "newer": 1.0,
+    "entity": 1.0,
+    "speaker": 1.0,
+    "dated": 1.0,
+    "question": 0.0,
 }
-EQUAL = Weights(**dict[str, Any]({**dict.fromkeys(TRIED, 1.0), "repeat": 0.02}))
-LEAST_GAIN = 0.0005
+EQUAL = Weights(**dict[str, Any](LEARNT))
+RIDGE = 0.6  # how firmly a weight stays
+TEMPERATURE = 0.3  # of scores: a candidate so far below another is e times less likely
+MOST_STEPS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,23 +119,60 @@ def changed(weights: Weights, name: str, value: float) -> Weights:
     return replace(weights, **values)
 
 
-def fit(sets: Mapping[str, Sequence[Case]], rounds: int) -> Weights:
-    """Change one weight at a time while the mean gains; what a set loses, the sum must gain once more."""
-    best, at = EQUAL, figures(sets, EQUAL)
-    for _ in range(rounds):
-        before = best
-        for name, values in TRIED.items():
-            for value in values:
-                if value == getattr(best, name):
-                    continue
-                tried = changed(best, name, value)
-                now = figures(sets, tried)
-                gains = [now[one] - at[one] for one in sets]
-                if np.mean(gains) > LEAST_GAIN and sum(gains) > -min(0.0, *gains):
-                    best, at = tried, now
-        if best == before:
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The candidates of one question: what stays of their scores, what is learnt, and which are evidence."""
+
+    fixed: Floats
+    features: Floats
+    is_evidence: NDArray[np.bool_]
+    share: float
+    """What the question counts, so that each set counts the same."""
+
+
+def seen_of(case: Case, share: float) -> Seen | None:
+    """None where the candidates say nothing about the weights: none or all of them are evidence."""
+    (search, *others) = case.searches
+    is_evidence = np.array([ref in case.evidence for ref in search.refs])
+    if others or not is_evidence.any() or is_evidence.all():
+        return None
+    parts = weighed(search.features, replace(Weights(), **dict[str, Any](dict.fromkeys(LEARNT, 1.0))))
+    nothing = np.zeros(len(is_evidence))
+    fixed = sum((values for name, values in parts.items() if name not in LEARNT), nothing)
+    return Seen(fixed, np.stack([parts.get(name, nothing) for name in LEARNT], axis=1), is_evidence, share)
+
+
+def loss_of(seen: Sequence[Seen], learnt: Floats) -> tuple[float, Floats]:
+    """How unlikely the evidence is if candidates are drawn by their scores, with a ridge; and its slope."""
+    away = learnt - np.array(list(LEARNT.values()))
+    loss, slope = RIDGE * float(away @ away), 2 * RIDGE * away
+    for one in seen:
+        scores = (one.fixed + one.features @ learnt) / TEMPERATURE
+        likely = np.exp(scores - scores.max())
+        likely /= likely.sum()
+        right = likely * one.is_evidence
+        total = max(float(right.sum()), 1e-12)
+        loss -= one.share * float(np.log(total))
+        slope -= one.share * (one.features.T @ (right / total - likely)) / TEMPERATURE
+    return loss, slope
+
+
+def fit(sets: Mapping[str, Sequence[Case]]) -> Weights:
+    """Descend to the weights under which the evidence is likeliest; the loss is convex enough to need no seed."""
+    every = [seen_of(case, 1 / len(cases)) for cases in sets.values() for case in cases]
+    seen = [one for one in every if one is not None]
+    learnt, step = np.array(list(LEARNT.values())), 0.5
+    loss, slope = loss_of(seen, learnt)
+    for _ in range(MOST_STEPS):
+        while (now := loss_of(seen, learnt - step * slope))[0] > loss and step > 1e-6:
+            step /= 2
+        gained = loss - now[0]
+        if gained < 1e-5:
             break
-    return best
+        learnt = learnt - step * slope
+        (loss, slope), step = now, step * 1.3
+    values: dict[str, Any] = {name: round(float(value), 2) for name, value in zip(LEARNT, learnt, strict=True)}
+    return replace(Weights(), **values)
 
 
 async def collect(resources: Resources, data: Path, names: Sequence[str], most: int) -> dict[str, list[Case]]:
@@ -189,24 +232,24 @@ async def _counts_as(memory: Memory, item_id: UUID) -> str:
     return (await memory.get_document(UUID(ref.split(":")[1]))).name.removesuffix(".md")
 
 
-def compare(sets: Mapping[str, Sequence[Case]], rounds: int, console: Console) -> None:
+def compare(sets: Mapping[str, Sequence[Case]], console: Console) -> None:
     """Print the figures of the shipped weights, of those chosen without each set, and of those chosen on all."""
-    shipped, everything = Weights(), fit(sets, rounds)
-    left_out = {name: fit({one: sets[one] for one in sets if one != name}, rounds) for name in sets}
+    shipped, everything = Weights(), fit(sets)
+    left_out = {name: fit({one: sets[one] for one in sets if one != name}) for name in sets}
     drawn = Table(title="recall@10")
-    for column in ("", "questions", "all equal", "chosen without the set", "chosen on all", "as shipped"):
+    for column in ("", "questions", "all equal", "learnt without the set", "learnt on all", "as shipped"):
         drawn.add_column(column, justify="right" if column else "left")
     for name, cases in sets.items():
         columns = (figure(cases, weights) for weights in (EQUAL, left_out[name], everything, shipped))
         drawn.add_row(name, str(len(cases)), *(f"{value:.3f}" for value in columns))
     console.print(drawn)
     for name, weights in {"all": everything, **{f"without {one}": it for one, it in left_out.items()}}.items():
-        console.print(f"{name}: { ({one: getattr(weights, one) for one in TRIED}) }")
+        console.print(f"{name}: { ({one: getattr(weights, one) for one in LEARNT}) }")
     worth = Table(title="what is lost without each weight, recall@10")
     for column in ("", *sets):
         worth.add_column(column, justify="right" if column else "left")
     at = figures(sets, shipped)
-    for one in TRIED:
+    for one in (*LEARNT, "repeat"):
         without = figures(sets, changed(shipped, one, 0.0))
         worth.add_row(one, *(f"{without[name] - at[name]:+.3f}" for name in sets))
     console.print(worth)
@@ -227,7 +270,7 @@ async def run(arguments: argparse.Namespace) -> None:
         return
     files = {name: folder / f"{name}-{arguments.profile}.pickle" for name in arguments.sets}
     sets = {name: pickle.loads(file.read_bytes()) for name, file in files.items() if file.exists()}
-    compare(sets, arguments.rounds, console)
+    compare(sets, console)
 
 
 def main() -> None:
@@ -238,7 +281,6 @@ def main() -> None:
     parser.add_argument("--profile", choices=["best", "fast"], default="best")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--questions", type=int, default=300, help="how many of each set, drawn with a fixed seed")
-    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument(
         "--collect", action="store_true", help="ask the questions of stores that bench/recall.py filled"
     )

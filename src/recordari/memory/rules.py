@@ -153,12 +153,10 @@ _DISCLOSES = re.compile(
 # How requests of a kind are to be answered: "always … when I ask about …", "from now on …". Not what people always do.
 _WISHES = re.compile(
     r"\b(?:when|whenever|if|(?:every|each|any) ?time) (?:i|we)(?:'m| am|'re| are)? (?:ever )?"
-    r"(?:ask|asking|want|need|request|mention|talk|discuss|inquire)\b"
-    r"|(?:^|[.!?,;:\n]\s{0,3}|\b(?:please|should|must|also|and|but|do) )(?:always|never)\b"
+    r"(?:ask|asking|request|inquire|(?:want|need) (?:your|feedback|help|advice|suggestions|ideas))\b"
+    r"|(?:^|[.!?\n]\s{0,3}|\b(?:please|you should|you must) )(?:always|never)\b"
     r"(?! (?:been|had|have|was|were|did|got|the|a|my)\b)"
-    r"|\b(?:from now on|going forward|in (?:the )?future|don't ever|please (?:avoid|keep|use))\b"
-    r"|(?<!i'll )(?<!i )(?<!we'll )(?<!to )\bmake sure (?:to|you)\b"
-    r"|\bi(?:'d| would)? (?:prefer|rather|like you to|want you to|need you to)\b"
+    r"|\b(?:from now on|going forward|in future|don't ever)\b"
 )
 
 _FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|i'm|i've|we|our)\b", re.IGNORECASE)

@@ -32,6 +32,7 @@ BESIDE = "beside"  # found by no arm: it is next to an item that was
 BLOCK = 64  # rows that are multiplied at a time
 MOST_CACHED = 3_000  # matches of words and tokens: at most 4 bytes of each for every row
 MOST_TOKENS = 1 << 16  # a token has two bytes
+UNRELATED_WISH = 0.1  # how near a question often is to a wish about something else
 MOST_UNUSED = 1_000  # numbers of names
 _NONE = np.empty(0, dtype=np.int64)
 
@@ -285,12 +286,12 @@ class Columns:
         return np.asarray((self._table["traits"] // Trait.DISCLOSES_ONE & 3) / 3, dtype=np.float64)
 
     def wished(self, tokens: Tokens) -> Floats:
-        """How near the question is to what each standing wish is about, 0 to 1; 0 for what is no such wish."""
+        """How near the question is to what each standing wish is about, 0 to 0.9; 0 for what is no such wish."""
         near = np.zeros(len(self.rows))
         wishes = np.flatnonzero((self._table["traits"] & Trait.WISHES > 0) & ~self.is_others)
         if len(wishes) and len(tokens.ids):
             about = self.cached(("wishes",), lambda: self._about(wishes, tokens))
-            near[wishes] = np.maximum(about @ _direction(tokens.ids, tokens), 0)
+            near[wishes] = np.maximum(about @ _direction(tokens.ids, tokens) - UNRELATED_WISH, 0)
         return near
 
     def _about(self, wishes: Ids, tokens: Tokens) -> NDArray[np.float32]:

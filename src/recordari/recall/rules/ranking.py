@@ -50,7 +50,7 @@ class Weights:
     # A session is on the matter from the second share of the best score on, and not at all below the first.
     on_the_matter: tuple[float, float] = (0.6, 0.85)
     disclosure: float = 0.4
-    wished: float = 3.0  # times how near the question is to what a standing wish is about
+    wished: float = 8.0  # times how near the question is to what a standing wish is about
     entity: float = 0.1
     linked: float = 0.6
     repeat: float = 0.02
