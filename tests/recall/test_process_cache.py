@@ -15,6 +15,8 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, RunId, Scope
 from recordari.core.items import NewItem
 from recordari.errors import Conflict
+from recordari.facts import storage as facts_storage
+from recordari.facts.storage import Link
 from recordari.models.embedding import Embedders
 from recordari.recall import process_cache, recall
 from recordari.recall.process_cache import SnapshotCache
@@ -216,3 +218,17 @@ async def test_a_refused_write_leaves_the_connection_usable(ana: Memory) -> None
             await ana.remember("another text", scope="user", source_ref=PETS[0])
         assert await everything(ana) == set(PETS)
         assert (await ana.remember(PETS[0], scope="user", source_ref=PETS[0])).was_new is False
+
+
+async def test_a_new_source_of_a_known_fact_is_seen_at_once(ana: Memory) -> None:
+    told = await ana.remember("My sister Ada has adopted a cat, and it is grey", scope="user")
+    await ana.remember_fact("Ada has a cat named Felix")
+    await work_off(ana, "embed")
+    fact = next(item for item in (await ana.recall("Ada's cat", top_k=10)).items if "Felix" in item.content)
+    assert not fact.same_as
+    async with ana.resources.database.transaction(ana.identity) as tx:
+        link = Link(item_id=fact.id, source_item_id=told.id, event_time=fact.event_time)
+        await facts_storage.insert_links(tx, [link])
+    shown = {item.id: item.same_as for item in (await ana.recall("Ada's cat", top_k=10)).items}
+    assert shown.get(told.id) == (fact.id,)
+    assert fact.id not in shown

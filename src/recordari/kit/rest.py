@@ -75,21 +75,40 @@ class Requires:
         session: Annotated[str | None, Header(alias="Recordari-Session", description="In this session.")] = None,
         run: Annotated[str | None, Header(alias="Recordari-Run", description="In this run.")] = None,
     ) -> Caller:
-        identity = acting_identity(request, user=user, agent=agent, session=session, run=run)
-        if self.role is Role.ADMIN and identity.role is not Role.ADMIN:
-            raise Forbidden("this needs a key with the role admin")
-        return Caller(resources_of(request), identity)
+        return caller_of(request.scope, self.role)  # the parameters are there for OpenAPI
 
 
-def resources_of(request: Request) -> Resources:
+_ACTING = {
+    b"recordari-user": "user",
+    b"recordari-agent": "agent",
+    b"recordari-session": "session",
+    b"recordari-run": "run",
+}
+
+
+def caller_of(scope: Scope, role: Role) -> Caller:
+    """The caller of a request, who must have the role: its credential, narrowed by its headers."""
+    acting: dict[str, str | None] = dict.fromkeys(_ACTING.values())
+    for header, value in scope["headers"]:
+        if header in _ACTING and acting[_ACTING[header]] is None:
+            acting[_ACTING[header]] = value.decode("latin-1")
+    identity = acting_identity(scope, **acting)
+    if role is Role.ADMIN and identity.role is not Role.ADMIN:
+        raise Forbidden("this needs a key with the role admin")
+    return Caller(resources_of(scope), identity)
+
+
+def resources_of(scope: Scope) -> Resources:
     """The resources of a request; with an `Idempotency-Key`, those whose writes commit together with its answer.
 
     What only reads keeps no answer: it might show what was forgotten since.
     """
-    held: Resources | None = getattr(request.state, "held", None)
-    extra = getattr(request.scope.get("route"), "openapi_extra", None) or {}
-    resources: Resources = request.app.state.resources
-    return resources if held is None or extra.get(CLIENT, {}).get("reads") else held
+    held: Resources | None = scope.get("state", {}).get("held")
+    resources: Resources = scope["app"].state.resources
+    if held is None:
+        return resources
+    extra = getattr(scope.get("route"), "openapi_extra", None) or {}
+    return resources if extra.get(CLIENT, {}).get("reads") else held
 
 
 AgentCaller = Annotated[Caller, Depends(Requires(Role.AGENT))]
@@ -100,10 +119,10 @@ AdminCaller = Annotated[Caller, Depends(Requires(Role.ADMIN))]
 
 
 def acting_identity(
-    request: Request, *, user: str | None, agent: str | None, session: str | None, run: str | None
+    scope: Scope, *, user: str | None, agent: str | None, session: str | None, run: str | None
 ) -> Identity:
     """Return the identity of a request: its credential, narrowed by its raw headers."""
-    identity: Identity | None = getattr(request.state, "identity", None)
+    identity: Identity | None = scope.get("state", {}).get("identity")
     if identity is None:
         raise Unauthenticated
     return narrowed(identity, user=_utf8(user), agent=_utf8(agent), session=_utf8(session), run=_utf8(run))

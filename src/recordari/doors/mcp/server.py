@@ -180,10 +180,10 @@ class McpDoor:
         request = Request(scope)
         self._check_origin(request.headers.get("origin"))
         names = {noun: request.headers.get(f"recordari-{noun}") for noun in ("user", "agent", "session", "run")}
-        identity = acting_identity(request, **names)
+        identity = acting_identity(request.scope, **names)
         if self._profile.role is Role.ADMIN:
             require_admin(identity)
-        request.state.memory = Memory(resources_of(request), identity)
+        request.state.memory = Memory(resources_of(request.scope), identity)
         await self._manager.handle_request(scope, receive, send)
 
     def _check_origin(self, origin: str | None) -> None:

@@ -7,20 +7,21 @@ A request passes, from the outside in: `RequestContext` (id, log, metrics, error
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from importlib.metadata import version
 from typing import Any
 
 from fastapi import Depends, FastAPI
+from fastapi.routing import APIRoute
 from starlette.middleware import Middleware
-from starlette.routing import BaseRoute, Match, Route
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from recordari.config import Settings, load_settings
 from recordari.databases.rules import readonly_sql
 from recordari.doors.rest.admission import Admission
+from recordari.doors.rest.direct import DirectRoutes
 from recordari.doors.rest.gate import METADATA_PATH, Gate, Gatekeeper, RequestContext
 from recordari.doors.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.doors.rest.limits import STREAMED, Admitted, Hosts, RateLimit, RequestBody, Timeout
@@ -149,44 +150,31 @@ def create_app(
     app.state.gatekeeper = gatekeeper
     problems.install(app)
     _complete_description(app)
-    by_beginning = _include_routers(app)
+    _include_routers(app)
     app.router.routes.extend([*page_routes(PageFiles()), *metadata_routes(settings)])
     for door in mcp:
         app.router.routes.append(Route(door.path, door, methods=["POST"], include_in_schema=False))
-    app.router.middleware_stack = _switchboard(app.router.middleware_stack, by_beginning)  # type: ignore[assignment]
+    app.router.middleware_stack = _switchboard(app.router.middleware_stack)  # type: ignore[assignment]
     return app
 
 
-def _include_routers(app: FastAPI) -> Mapping[str, Sequence[BaseRoute]]:
-    """Add every router, and return what was added by the beginning of its paths."""
-    by_beginning: defaultdict[str, list[BaseRoute]] = defaultdict(list)
+def _include_routers(app: FastAPI) -> None:
     for router in ROUTERS:
         # mem0's client may send parameters that we do not know.
         strict = [] if router is mem0_rest.router else [Depends(known_query)]
-        known = len(app.router.routes)
         app.include_router(router, dependencies=strict)
-        for beginning in {_beginning(route.path) for route in router.routes if isinstance(route, Route)}:
-            by_beginning[beginning] += app.router.routes[known:]
-    return by_beginning
 
 
-def _beginning(path: str) -> str:
-    """The first two segments of a path: each belongs to few routers."""
-    return "/".join(path.split("/", 3)[:3])
-
-
-def _switchboard(walk: ASGIApp, by_beginning: Mapping[str, Sequence[BaseRoute]]) -> ASGIApp:
-    """Finds the route of a request by the beginning of its path; `walk` asks every route, for paths that have none."""
+def _switchboard(framework: ASGIApp) -> ASGIApp:
+    """Serves what needs no framework, and hands on the rest."""
+    direct = DirectRoutes(route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute))
 
     async def switch(scope: Scope, receive: Receive, send: Send) -> None:
+        unread: Receive | None = receive
         if scope["type"] == "http":
-            for route in by_beginning.get(_beginning(scope["path"]), ()):
-                match, found = route.matches(scope)
-                if match is Match.FULL:
-                    scope.update(found)
-                    await route.handle(scope, receive, send)
-                    return
-        await walk(scope, receive, send)
+            unread = await direct.serve(scope, receive, send)
+        if unread is not None:
+            await framework(scope, unread, send)
 
     return switch
 

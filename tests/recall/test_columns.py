@@ -1,0 +1,87 @@
+"""Columns that are made from those before are the same as columns that are made anew."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import numpy as np
+
+from recordari.core import text
+from recordari.core.identity import AskedScope, Scope
+from recordari.core.items import Trust
+from recordari.recall.rules.candidates import Candidate, Columns
+
+BEGAN = datetime(2026, 5, 2, tzinfo=UTC)
+WORDS = "kayak violin bakery greenhouse printer tandem loom telescope".split()
+NAMES = ("ana", "boris", "carla")
+
+
+def row(number: int, chance: random.Random) -> Candidate:
+    session = chance.choice(["s1", "s2", None])
+    words = chance.sample(WORDS, chance.randrange(5))
+    return Candidate(
+        item_id=UUID(int=number),
+        scope=Scope.SESSION if session and chance.random() < 0.5 else Scope.USER,
+        thread=f"user:ana\x1f{session}" if session else None,
+        position=number if session else None,
+        speaker=chance.choice([None, "Ana", "Boris"]),
+        trust=chance.choice([Trust.USER, Trust.AGENT]),
+        event_time=BEGAN + timedelta(days=number % 5),
+        terms=text.hashes(words).tobytes(),
+        tokens=np.array([len(word) for word in words], dtype="<u2").tobytes(),
+        traits=chance.randrange(8),
+        session_id=session,
+        archived_at=chance.choice([None, BEGAN]),
+        is_fact=session is None and chance.random() < 0.5,
+        names=chance.sample(NAMES, chance.randrange(3)),
+    )
+
+
+def same_groups(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two numberings tell the same rows apart."""
+    return bool(((one[:, None] == one) == (other[:, None] == other)).all())
+
+
+def test_rows_that_are_known_are_taken_over() -> None:
+    chance = random.Random(7)
+    rows = [row(number, chance) for number in range(30)]
+    columns = Columns(rows=rows)
+    for number in range(30, 60):
+        kept = chance.sample(range(len(rows)), chance.randrange(1, len(rows) + 1))
+        if chance.random() < 0.5:
+            kept = sorted(kept)
+        added = [row(number * 100 + one, chance) for one in range(chance.randrange(4))]
+        places = [*kept, *[-1] * len(added)]
+        mixed = chance.sample(range(len(places)), len(places))
+        places = [places[place] for place in mixed]
+        fresh = iter(added)
+        rows = [rows[place] if place >= 0 else next(fresh) for place in places]
+        columns, anew = Columns(rows=rows, known=(columns, np.array(places))), Columns(rows=rows)
+        for name in ("moments", "lengths", "is_fact", "is_alone", "is_users", "is_archived", "asks", "before", "after"):
+            assert np.array_equal(getattr(columns, name), getattr(anew, name)), name
+        assert same_groups(columns.threads, anew.threads) and same_groups(columns.sessions, anew.sessions)
+        assert {name: found.tolist() for name, found in columns.speakers.items()} == {
+            name: found.tolist() for name, found in anew.speakers.items()
+        }
+        for word in WORDS:
+            (term,) = text.terms(word)
+            assert np.array_equal(columns.count(term), anew.count(term))
+        for term in ("may", "2026", "ana"):
+            assert [found.tolist() for found in columns.dated(term)] == [found.tolist() for found in anew.dated(term)]
+        for name in NAMES:
+            assert np.array_equal(columns.naming(name), anew.naming(name))
+        weights = {AskedScope.USER: 0.5, AskedScope.SESSION: 2.0, AskedScope.HISTORY: 0.25}
+        assert np.array_equal(columns.by_place(weights, ["s1"]), anew.by_place(weights, ["s1"]))
+
+
+def test_what_is_long_gone_is_not_kept() -> None:
+    chance = random.Random(3)
+    rows = [row(number, chance) for number in range(4)]
+    columns = Columns(rows=rows)
+    for number in range(10, 3_000):
+        rows = [*rows[1:], row(number, chance)]
+        columns = Columns(rows=rows, known=(columns, np.array([1, 2, 3, -1])))
+    assert columns.threads.max() < 1_100
+    assert np.array_equal(columns.after, Columns(rows=rows).after)
