@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
@@ -51,7 +52,7 @@ async def keep(resources: Resources, stores: Sequence[Haystack]) -> Memory:
     await tenants.ensure_tenant(resources, TENANT)
     memory = Memory(resources, Identity(tenant_id=tenant_id_of(TENANT), role=Role.ADMIN))
     for store in stores:
-        await patient(lambda store=store: _imported(memory.acting_as(user=store.name), store))
+        await patient(partial(_imported, memory.acting_as(user=store.name), store))
     while True:
         async with resources.database.transaction(memory.identity) as tx:
             waiting, _ = await outbox.count_by_topic(tx)
@@ -86,7 +87,7 @@ async def measured(memory: Memory, store: Haystack, asked: Sequence[NewItem]) ->
     new = memory.acting_as(user=store.name, session="forty days later")
     found, marked, missed = 0, 0, []
     for turn in asked:
-        answer = await patient(lambda turn=turn: new.recall(turn.content[:ASKED], top_k=ANSWERS))
+        answer = await patient(partial(new.recall, turn.content[:ASKED], top_k=ANSWERS))
         right = [
             item
             for item in answer.items
