@@ -9,8 +9,9 @@ from uuid import UUID
 
 from recordari.context.rules.questions import StandingQuestion
 from recordari.core.identity import AgentId, UserId
-from recordari.db.database import BatchedQuery, Transaction, all_as
+from recordari.db.database import BatchedQuery, Transaction
 from recordari.db.queries import Queries, columns_of
+from recordari.db.records import all_as
 
 queries = Queries(__name__)
 

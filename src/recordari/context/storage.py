@@ -10,8 +10,9 @@ from uuid import UUID
 from recordari.context.rules.profiles import KnownFact, Profile
 from recordari.core.identity import AgentId, Identity, UserId
 from recordari.core.items import Item
-from recordari.db.database import BatchedQuery, Record, Transaction, all_as, reader
+from recordari.db.database import BatchedQuery, Transaction
 from recordari.db.queries import Queries, columns_of
+from recordari.db.records import Record, all_as, reader
 from recordari.sessions.rules.sessions import Session
 
 queries = Queries(__name__)

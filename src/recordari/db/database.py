@@ -10,11 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import is_dataclass
-from enum import StrEnum
-from functools import cache, lru_cache
-from types import NoneType
-from typing import Any, Generic, TypeVar, cast, get_args, get_origin, get_type_hints
+from functools import lru_cache
+from typing import Any, Generic, TypeVar, cast
 
 import psycopg
 import psycopg_pool
@@ -26,6 +23,7 @@ from recordari.core.identity import Identity, TenantId, UserId
 from recordari.db.pipeline import Part, answers_of, forget_prepared, is_unsure, late_rows_of, records_of, rows_of
 from recordari.db.pool import Connection, Pool, PoolOptions
 from recordari.db.queries import Queries, Query, with_bound
+from recordari.db.records import Record, reader
 from recordari.errors import (
     ConfigurationError,
     Conflict,
@@ -430,9 +428,6 @@ def translated(error: BaseException) -> RecordariError | None:
     return None
 
 
-Record = dict[str, Any]
-
-
 class BatchedQuery(Generic[T]):
     """A query that only reads, with its parameters; it has an `answer` after `Database.read_batch`."""
 
@@ -455,47 +450,3 @@ class BatchedQuery(Generic[T]):
 
     def parameters(self, bound: Mapping[str, Any]) -> Mapping[str, Any]:
         return with_bound(bound, self._parameters)
-
-
-def all_as(into: type[T]) -> Callable[[list[Record]], list[T]]:
-    read = reader(into)
-    return lambda rows: [read(**row) for row in rows]
-
-
-def first_as(into: type[T]) -> Callable[[list[Record]], T | None]:
-    """Read the first row as `into`; None when there is none."""
-    read = reader(into)
-    return lambda rows: read(**rows[0]) if rows else None
-
-
-def reader(into: type[T]) -> Callable[..., T]:
-    """How a row becomes `into`: texts become members of the enums that its fields declare, arrays become tuples."""
-    conversions: list[tuple[str, Callable[[Any], Any]]] = _conversions(cast("Any", into))
-    if not conversions:
-        return into
-
-    def read(**row: Any) -> T:
-        for name, convert in conversions:
-            if row.get(name) is not None:
-                row[name] = convert(row[name])
-        return into(**row)
-
-    return read
-
-
-@cache
-def _conversions(into: Any) -> list[tuple[str, Callable[[Any], Any]]]:
-    hints = get_type_hints(into) if is_dataclass(into) else {}
-    return [(name, convert) for name, hint in hints.items() if (convert := _conversion(hint)) is not None]
-
-
-def _conversion(hint: Any) -> Callable[[Any], Any] | None:
-    if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return hint
-    parts = get_args(hint)
-    if NoneType in parts:
-        return next((convert for part in parts if (convert := _conversion(part)) is not None), None)
-    if get_origin(hint) is tuple and parts[-1:] == (...,):
-        member = _conversion(parts[0])
-        return tuple if member is None else lambda values: tuple(member(value) for value in values)
-    return None

@@ -165,7 +165,7 @@ def records_of(connection: Connection, answer: PGresult) -> list[dict[str, Any]]
     return [dict(zip(names, row, strict=True)) for row in rows_of(connection, answer)]
 
 
-class Written:
+class EncodedValue:
     """A value as PostgreSQL reads it: for one that is sent again and again."""
 
     __slots__ = ("text",)
@@ -189,7 +189,7 @@ def written(values: Iterable[object]) -> tuple[list[bytes | None], list[int]]:
         if value is None:
             encoded.append(None)
             formats.append(_TEXT)
-        elif type(value) is Written:
+        elif type(value) is EncodedValue:
             encoded.append(value.text)
             formats.append(_TEXT)
         elif (write := _BINARIES.get(type(value))) is not None:

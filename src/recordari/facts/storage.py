@@ -12,8 +12,9 @@ from recordari.core.identity import Role, UserId
 from recordari.core.ids import LAST
 from recordari.core.items import Item, Trust
 from recordari.db.audit import AuditEntry
-from recordari.db.database import Transaction, reader
+from recordari.db.database import Transaction
 from recordari.db.queries import Queries
+from recordari.db.records import reader
 from recordari.facts.rules.claims import EvidenceSource, Opinion
 from recordari.facts.rules.conflict import PastRuling
 from recordari.memory.storage import line_of

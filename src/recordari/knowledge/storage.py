@@ -12,8 +12,9 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from recordari.core.ids import FIRST
-from recordari.db.database import BatchedQuery, Transaction, reader
+from recordari.db.database import BatchedQuery, Transaction
 from recordari.db.queries import Queries
+from recordari.db.records import reader
 from recordari.knowledge.rules.chunks import Document, DocumentChunk
 from recordari.knowledge.rules.knowledge_map import MapEntry, Source, SourceKind
 from recordari.recall.request import Citation

@@ -17,8 +17,9 @@ from recordari.core.identity import Identity, Owner, Role, Scope, SessionId
 from recordari.core.ids import new_id
 from recordari.core.items import EXTRACT_TOPIC, KINDS, WRITTEN_COLUMNS, Item, Kind, Prepared
 from recordari.core.text import tsquery_literal
-from recordari.db.database import BatchedQuery, Database, Record, Transaction, reader
+from recordari.db.database import BatchedQuery, Database, Transaction
 from recordari.db.queries import Queries
+from recordari.db.records import Record, reader
 from recordari.memory.rules import SETTING, Entity, Extraction, Indexed, Retirement
 
 queries = Queries(__name__)

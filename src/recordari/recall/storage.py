@@ -19,9 +19,10 @@ from recordari.core.checks import BEGINNING, END
 from recordari.core.identity import AskedScope, Identity, SessionId, session_thread
 from recordari.core.items import READ_COLUMNS, Item, Kind
 from recordari.core.text import tsquery_literal
-from recordari.db.database import BatchedQuery, Database, Record, Transaction, reader
-from recordari.db.pipeline import Written
+from recordari.db.database import BatchedQuery, Database, Transaction
+from recordari.db.pipeline import EncodedValue
 from recordari.db.queries import Queries, Query
+from recordari.db.records import Record, reader
 from recordari.recall.rules.arms import FEW_MENTIONS, FULL_DEPTHS, Depths
 from recordari.recall.rules.candidates import Candidate
 from recordari.recall.rules.sources import HISTORY_KINDS
@@ -415,13 +416,13 @@ async def find_owned_rows(
 
 
 @lru_cache(maxsize=10_000)
-def _owned_query(visibility: Visibility, topics: Sequence[str]) -> tuple[Query, Mapping[str, Written]]:
+def _owned_query(visibility: Visibility, topics: Sequence[str]) -> tuple[Query, Mapping[str, EncodedValue]]:
     """The query for the items of a small memory, and those of its parameters that stay the same."""
     identity = visibility.identity
     parameters = _visible_parameters(identity, visibility) | _vector_parameters(identity, visibility)
     parameters |= {"topics": list(topics), "session_user": identity.user_id}
     query = replace(_snapshot_query(visibility, queries.owned_rows), binary=True)
-    return query, {name: Written(value) for name, value in parameters.items()}
+    return query, {name: EncodedValue(value) for name, value in parameters.items()}
 
 
 async def find_snapshot_rows(

@@ -15,9 +15,10 @@ from recordari.core.identity import AgentId, Identity, Owner, RunId, SessionId, 
 from recordari.core.ids import LAST
 from recordari.core.items import Trust
 from recordari.core.tokens import message_tokens
-from recordari.db.database import BatchedQuery, Database, Record, Transaction, all_as, reader
+from recordari.db.database import BatchedQuery, Database, Transaction
 from recordari.db.pipeline import Part
 from recordari.db.queries import Queries, columns_of
+from recordari.db.records import Record, all_as, reader
 from recordari.memory import storage as memory_storage
 from recordari.memory.storage import Row
 from recordari.sessions.rules.runs import ABANDONED

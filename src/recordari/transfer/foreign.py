@@ -43,8 +43,7 @@ async def import_foreign(
     source = checked_choice("source", ForeignSource, source)
     result = ImportedForeign()
     owner = ForeignOwner(user_id=identity.user_id, agent_id=identity.agent_id, session_id=identity.session_id)
-    memories = list(READERS[source](document, owner))
-    memories = await _without_captured(resources, identity, memories)
+    memories = await _without_captured(resources, identity, list(READERS[source](document, owner)))
     result.describe(memories)
     for note in [memory.note for memory in memories if memory.note is not None]:
         await _add_note(resources, identity, note, result, dry_run=dry_run)
