@@ -32,7 +32,6 @@ BESIDE = "beside"  # found by no arm: it is next to an item that was
 BLOCK = 64  # rows that are multiplied at a time
 MOST_CACHED = 3_000  # matches of words and tokens: at most 4 bytes of each for every row
 MOST_TOKENS = 1 << 16  # a token has two bytes
-UNRELATED_WISH = 0.1  # how near a question often is to a wish about something else
 MOST_UNUSED = 1_000  # numbers of names
 _NONE = np.empty(0, dtype=np.int64)
 
@@ -285,25 +284,9 @@ class Columns:
         """How much the speakers say about themselves, 0 to 1."""
         return np.asarray((self._table["traits"] // Trait.DISCLOSES_ONE & 3) / 3, dtype=np.float64)
 
-    def wished(self, tokens: Tokens) -> Floats:
-        """How near the question is to what each standing wish is about, 0 to 0.9; 0 for what is no such wish."""
-        near = np.zeros(len(self.rows))
-        wishes = np.flatnonzero((self._table["traits"] & Trait.WISHES > 0) & ~self.is_others)
-        if len(wishes) and len(tokens.ids):
-            about = self.cached(("wishes",), lambda: self._about(wishes, tokens))
-            near[wishes] = np.maximum(about @ _direction(tokens.ids, tokens) - UNRELATED_WISH, 0)
-        return near
-
-    def _about(self, wishes: Ids, tokens: Tokens) -> NDArray[np.float32]:
-        """The direction of what each wish is about, a line for each."""
-        texts = (np.frombuffer(self.rows[row].tokens, dtype="<u2").tolist() for row in wishes.tolist())
-        parts = [_after(text, tokens.asking, tokens.ends) for text in texts]
-        return np.array([_direction(np.array(part, dtype=np.int64), tokens) for part in parts], dtype=np.float32)
-
     @cached_property
-    def is_others(self) -> Mask:
-        """Whether the text is neither the user's nor kept as known: an assistant's or a tool's words are no wish."""
-        return ~self.is_users & ~self.is_alone
+    def wishes(self) -> Mask:
+        return np.asarray(self._table["traits"] & Trait.WISHES > 0, dtype=np.bool_)
 
     @cached_property
     def is_users(self) -> Mask:
@@ -472,19 +455,6 @@ def _by_term(groups: Iterable[tuple[frozenset[str], Ids]]) -> dict[str, list[Ids
         for term in terms:
             by_term.setdefault(term, []).append(rows)
     return by_term
-
-
-def _direction(ids: Ids, tokens: Tokens) -> NDArray[np.float32]:
-    """The mean of these tokens' vectors, at length 1."""
-    mean = tokens.norms[ids] @ tokens.unit[ids]
-    return np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-9), dtype=np.float32)
-
-
-def _after(text: Sequence[int], marks: frozenset[int], ends: frozenset[int]) -> Sequence[int]:
-    """The tokens after the last mark, up to the next end; all of them if nothing follows a mark."""
-    first = max((place + 1 for place, token in enumerate(text) if token in marks), default=0)
-    past = next((place for place in range(first, len(text)) if text[place] in ends), len(text))
-    return text[first:past] or text
 
 
 @lru_cache(maxsize=10_000)

@@ -28,6 +28,7 @@ UNRELATED_SIMILARITY: Mapping[str, tuple[float, float]] = {
     "arctic-embed-s": (0.60, 0.043),
     "potion-base-8M": (0.26, 0.13),
 }
+UNRELATED_WISH = 0.1  # how near a question often is to a wish about something else
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,7 +302,7 @@ def _priors(question: Question, columns: Columns, results: SearchHits, weights: 
         "disclosure": columns.disclosure,
         "entity": results.entity,
     }
-    if question.tokens is not None and (wished := columns.wished(question.tokens)).any():
+    if question.tokens is not None and (wished := _wished(question.tokens, columns)) is not None:
         priors["wished"] = wished
     if results.linked.any():
         priors["linked"] = results.linked
@@ -317,6 +318,40 @@ def _priors(question: Question, columns: Columns, results: SearchHits, weights: 
         priors["interval"] = within(columns.moments, question.interval, weights.interval_slack)
         priors["inside"] = within(columns.moments, question.interval)
     return {name: np.asarray(values, dtype=np.float64) for name, values in priors.items()}
+
+
+def _wished(tokens: Tokens, columns: Columns) -> Floats | None:
+    """How near the question is to what each standing wish is about, 0 to 0.9; None without wishes.
+
+    An assistant's or a tool's words are no wish: only the user's, and what is kept as known.
+    """
+    wishes = np.flatnonzero(columns.wishes & (columns.is_users | columns.is_alone))
+    if not len(wishes) or not len(tokens.ids):
+        return None
+    about = columns.cached(("wishes",), lambda: _about(wishes, tokens, columns))
+    near = np.zeros(len(columns))
+    near[wishes] = np.maximum(about @ _direction(tokens.ids, tokens) - UNRELATED_WISH, 0)
+    return near
+
+
+def _about(wishes: Ids, tokens: Tokens, columns: Columns) -> NDArray[np.float32]:
+    """The direction of what each wish is about, a line for each."""
+    texts = (np.frombuffer(columns.rows[row].tokens, dtype="<u2").tolist() for row in wishes.tolist())
+    parts = (_after(text, tokens.asking, tokens.ends) for text in texts)
+    return np.array([_direction(np.array(part, dtype=np.int64), tokens) for part in parts], dtype=np.float32)
+
+
+def _after(text: Sequence[int], marks: frozenset[int], ends: frozenset[int]) -> Sequence[int]:
+    """The tokens after the last mark, up to the next end; all of them if nothing follows a mark."""
+    first = max((place + 1 for place, token in enumerate(text) if token in marks), default=0)
+    past = next((place for place in range(first, len(text)) if text[place] in ends), len(text))
+    return text[first:past] or text
+
+
+def _direction(ids: Ids, tokens: Tokens) -> NDArray[np.float32]:
+    """The mean of these tokens' vectors, at length 1."""
+    mean = tokens.norms[ids] @ tokens.unit[ids]
+    return np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-9), dtype=np.float32)
 
 
 def spread_over_sessions(features: Features, scores: Floats, penalty: float, limit: int) -> list[tuple[int, float]]:
