@@ -35,6 +35,7 @@ _PAST_FORMS = frozenset({"was", "were", "had"})
 _OPENERS = frozenset("with under thanks per dank avec grâce con com gracias graças grazie dankzij".split())
 _DROPS_PRONOUNS = frozenset({"es", "pt", "it"})
 _FIRST_PERSON = ("o", "oy", "ou", "ei", "é", "í", "mos")
+_RELATIVE = frozenset({"which", "who", "whose", "whom"})  # what they add is a remark
 _ANDS = frozenset({"and", "but", "und", "aber", "et", "mais", "y", "pero", "e", "mas", "ma", "en", "maar"})
 LONG_INTRODUCTION = 5
 
@@ -90,7 +91,7 @@ class Reading:
         for clause in clauses.values():
             after = self.tokens[clause[-1].place + 1] if clause[-1].place + 1 < len(self.tokens) else None
             is_title = after is not None and after.text == ":" and len(clause) <= LONG_INTRODUCTION
-            if not is_title and any(self._is_verb(token) for token in clause):
+            if not is_title and clause[0].text not in _RELATIVE and any(self._is_verb(token) for token in clause):
                 return tuple(clause)
         contents = {clause: sum(token.is_content for token in found) for clause, found in clauses.items()}
         return tuple(next((found for clause, found in clauses.items() if contents[clause] > 1), self.tokens))
@@ -256,7 +257,11 @@ class Reading:
         """Its main clause denies something."""
         if any("stop" in token.labels and self._is_denied(token) for token in self.main):
             return False  # "won't quit"
-        return any(token.labels & {"not", "longer"} for token in self.main)
+        is_answer = [token.text == "no" and self._is_noun(token) for token in self.main]  # "got a no"
+        return any(
+            token.labels & {"not", "longer"} and not is_noun
+            for token, is_noun in zip(self.main, is_answer, strict=True)
+        )
 
     def denies(self, place: int) -> bool:
         """Whether what is said at a place is denied there: "can't come on Monday and comes on Tuesday"."""
