@@ -162,7 +162,8 @@ def test_every_query_prepares_on_the_migrated_schema(query: Query, prepared_conn
 
     statement = re.sub(r"%\((\w+)\)[sb]", numbered, query.sql).replace("%%", "%")
     if statement.split()[0] in {"SET", "LISTEN", "NOTIFY", "CREATE", "GRANT", "CHECKPOINT"}:
-        prepared_connection.execute(statement)
+        with prepared_connection.transaction(force_rollback=True):  # a role that it takes is not the next one's
+            prepared_connection.execute(statement)
     else:
         prepared_connection.execute(f"PREPARE probe AS {statement}")
         prepared_connection.execute("DEALLOCATE probe")

@@ -56,6 +56,7 @@ OPERATORS = {
     "db.backup.list_as_owner",
     "operations.storage.describe_server",
     "db.migrate.ensure_database",
+    "db.migrate.request_checkpoint",
     "db.migrate.pending",
     "db.migrate.prepare",
     "db.outbox.backlog",

@@ -199,12 +199,12 @@ class Client(_Verbs):
         return arguments
 
 
-@functools.cache
 async def _unchanged(batch: Sequence[NewItem]) -> Sequence[NewItem]:
     """The server prepares a batch."""
     return batch
 
 
+@functools.cache
 def _identity() -> TypeAdapter[Identity]:
     return TypeAdapter(Identity)
 

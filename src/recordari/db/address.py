@@ -106,7 +106,7 @@ async def bring_up_to_date(settings: Settings, address: Address) -> list[str]:
     if settings.auto_migrate and address.owner_dsn is not None:
         steps = await migrate.prepare(address.owner_dsn, login=address.login, password=address.password)
         if steps and settings.database_url is None:
-            await migrate.ask_for_checkpoint(address.owner_dsn)
+            await migrate.request_checkpoint(address.owner_dsn)
         return steps
     missing = await migrate.pending(address.dsn)
     if missing:

@@ -243,7 +243,7 @@ class Database:
         parts = [bind(identity), *((query.query, query.parameters(bound)) for query in batch)]
         connection, (_, *answers) = await self._round_trip(parts, role=role_of(identity))
         for query, answer in zip(batch, answers, strict=True):
-            query.rows = records_of(connection, answer)
+            query.receive(records_of(connection, answer))
 
     async def _round_trip(
         self, ready: Sequence[Part], following: Callable[[], Iterable[Part]] | None = None, *, role: str | None
@@ -431,21 +431,25 @@ def translated(error: BaseException) -> RecordariError | None:
 class BatchedQuery(Generic[T]):
     """A query that only reads, with its parameters; it has an `answer` after `Database.read_batch`."""
 
-    __slots__ = ("_answer", "_parameters", "_read", "query", "rows")
+    __slots__ = ("_answer", "_parameters", "_read", "_rows", "query")
 
     def __init__(self, query: Query, read: Callable[[list[Record]], T], **parameters: Any) -> None:
         self.query = query
         self._read = read
         self._parameters = parameters
-        self.rows: list[Record] | None = None
+        self._rows: list[Record] | None = None
         self._answer: tuple[T] | None = None
+
+    def receive(self, rows: list[Record]) -> None:
+        """Take the rows of the last time that it was sent."""
+        self._rows, self._answer = rows, None
 
     @property
     def answer(self) -> T:
         """What was read; made of the rows at first use."""
         if self._answer is None:
-            assert self.rows is not None, "it was not sent yet"
-            self._answer = (self._read(self.rows),)
+            assert self._rows is not None, "it was not sent yet"
+            self._answer = (self._read(self._rows),)
         return self._answer[0]
 
     def parameters(self, bound: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -118,7 +118,7 @@ async def prepare(owner_dsn: str, *, login: str, password: str | None = None) ->
             return await _migrate(connection)
 
 
-async def ask_for_checkpoint(owner_dsn: str) -> None:
+async def request_checkpoint(owner_dsn: str) -> None:
     """Let the server write all that it holds in memory to its files, without waiting for it.
 
     A new schema is hundreds of files. While they are not on the disk, a start after a crash writes them first.

@@ -108,7 +108,8 @@ async def insert_items(tx: Transaction, rows: Sequence[Row], *, topic: str) -> d
     return inserted
 
 
-INSERT_ITEMS = queries.insert_items.filled(new_items=queries.new_items.sql)
+NEW_ITEMS = queries.new_items.sql
+INSERT_ITEMS = queries.insert_items.filled(new_items=NEW_ITEMS)
 MOST_DIMENSIONS = 16_000
 """Of the one vector in which a statement gets the vectors of its rows."""
 

@@ -146,7 +146,7 @@ async def save_window(tx: Transaction, session: Session, *, now: datetime) -> No
     await tx.run(queries.save_window, **columns_of(session, owned_by=session.owned_by, now=now))
 
 
-ADD_MESSAGES = queries.add_messages.filled(new_items=memory_storage.queries.new_items.sql)
+ADD_MESSAGES = queries.add_messages.filled(new_items=memory_storage.NEW_ITEMS)
 
 
 async def add_rows(
