@@ -257,11 +257,11 @@ class Reading:
         """Its main clause denies something."""
         if any("stop" in token.labels and self._is_denied(token) for token in self.main):
             return False  # "won't quit"
-        is_answer = [token.text == "no" and self._is_noun(token) for token in self.main]  # "got a no"
-        return any(
-            token.labels & {"not", "longer"} and not is_noun
-            for token, is_noun in zip(self.main, is_answer, strict=True)
-        )
+        return any(token.labels & {"not", "longer"} and not self._is_answer(token) for token in self.main)
+
+    def _is_answer(self, token: Token) -> bool:
+        """Whether a "no" is what somebody got: "got a no"."""
+        return token.text == "no" and self._is_noun(token)
 
     def denies(self, place: int) -> bool:
         """Whether what is said at a place is denied there: "can't come on Monday and comes on Tuesday"."""
