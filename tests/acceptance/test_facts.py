@@ -142,7 +142,7 @@ async def test_a_fact_counts_as_text_of_its_own_once_its_message_is_gone(chat: M
     await settled(chat)
     database = chat.resources.database
     assert await memory_storage.document_frequencies(database, chat.identity, ["window"]) == {"window": 1}
-    counted = memory_storage.ask_collection()
+    counted = memory_storage.ask_collection(most=1_000)
     await database.read_batch(chat.identity, [counted])
     assert (counted.answer.items, counted.answer.distinct_items) == (2, 1)
     async with database.transaction(chat.identity) as tx:

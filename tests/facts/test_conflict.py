@@ -172,3 +172,10 @@ def test_an_opinion_takes_the_place_of_the_same_persons_earlier_one() -> None:
     changed = revised_confidence(useful, before=Opinion.USEFUL, opinion=Opinion.WRONG)
     assert changed == pytest.approx(revised_confidence(0.6, before=None, opinion=Opinion.WRONG), abs=1e-3)
     assert 0 < revised_confidence(None, before=None, opinion=Opinion.WRONG) < 0.5
+
+
+@pytest.mark.parametrize("wordless", ["!!!", "…", "😀", "—", "¿?", "(…)"])
+def test_a_text_without_words_ends_nothing_and_is_not_ended(wordless: str) -> None:
+    sentence = "Of the budget, a third is for travel"
+    for newer, older in ((wordless, sentence), (sentence, wordless), (wordless, "?!")):
+        assert ruling(said(newer, day=1), said(older)).verdict is Verdict.KEEP

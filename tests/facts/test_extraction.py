@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from recordari.facts.rules.clauses import sentences_of
 from recordari.facts.rules.extraction import EXAMINED, MOST_FACTS, Category, facts_in
 
 AT = datetime(2025, 6, 11, 10, tzinfo=UTC)  # a Wednesday
@@ -168,6 +169,12 @@ def test_subject_predicate_and_object_are_given_where_the_pattern_gives_them() -
     assert nameless.subject == "user"
 
 
+def test_a_weekday_of_every_week_is_no_date() -> None:
+    at = datetime(2026, 3, 10, tzinfo=UTC)
+    (fact,) = facts_in("I have my driving lessons on Wednesday afternoons with Mrs Keane.", speaker="Hope", at=at)
+    assert fact.content == "Hope has Hope's driving lessons on Wednesday afternoons with Mrs Keane."
+
+
 def test_what_is_subordinate_is_not_claimed() -> None:
     (fact,) = facts_in("I keep a savings account at Nordbank for when I have kids.", speaker="Ana")
     assert fact.predicate is None and fact.object is None
@@ -186,3 +193,16 @@ def test_hostile_text_ends(piece: str) -> None:
     # A pattern that goes back on itself would take hours on what is examined of this.
     text = piece * (1_000_000 // len(piece))
     assert facts_in(text) == facts_in(text[: 2 * EXAMINED])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("I live in Pier 7. Our office closes at five.", ["I live in Pier 7.", "Our office closes at five."]),
+        ("My son is 7. He likes trains.", ["My son is 7.", "He likes trains."]),
+        ("Am 7. Mai ziehe ich um. Ich freue mich.", ["Am 7. Mai ziehe ich um.", "Ich freue mich."]),
+        ("La Dra. Ruiz me atiende. Vivo en Vigo.", ["La Dra. Ruiz me atiende.", "Vivo en Vigo."]),
+    ],
+)
+def test_a_number_ends_a_sentence_unless_it_is_a_date(text: str, sentences: list[str]) -> None:
+    assert sentences_of(text) == sentences

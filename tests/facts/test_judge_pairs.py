@@ -22,7 +22,11 @@ PAIRS = [
     for name in ("pairs.tsv", "harder.tsv", "everyday.tsv")
     for line in (CASES / name).read_text("utf-8").splitlines()
 ]
-OTHER_DOMAINS = [tuple(line.split("\t")) for line in (CASES / "other_domains.tsv").read_text("utf-8").splitlines()]
+OTHER_DOMAINS = [
+    tuple(line.split("\t"))
+    for name in ("other_domains.tsv", "trades.tsv")
+    for line in (CASES / name).read_text("utf-8").splitlines()
+]
 IDIOMS = [tuple(line.split("\t")) for line in (CASES / "idioms.tsv").read_text("utf-8").splitlines()]
 LANGUAGES = ("en", "de", "fr", "es", "pt", "it", "nl", "zh", "ja")
 

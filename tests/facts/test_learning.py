@@ -93,6 +93,16 @@ async def test_a_wrong_setting_is_refused_and_changes_nothing(memory: Memory, wr
     assert (await memory.get_tenant()).settings["learning"] == WISHES
 
 
+async def test_she_is_the_person_whom_the_session_named_before(memory: Memory, chat: Memory) -> None:
+    await chat.remember("My sister Mona called yesterday.", speaker="Ana")
+    await chat.acting_as(session="another talk").remember("She has moved to Oslo.", speaker="Ana")
+    await chat.remember("She lives in Lyon now.", speaker="Ana")
+    await settled(memory)
+    assert [text for text in await facts(memory) if "Lyon" in text or "Oslo" in text] == [
+        "Ana's sister Mona lives in Lyon now."
+    ]
+
+
 async def test_a_fact_that_was_extracted_lasts_once_it_is_stated(memory: Memory, chat: Memory) -> None:
     await chat.remember("I live in Lund.", speaker="Ana")
     await settled(memory)

@@ -127,11 +127,11 @@ def _quoted(term: str) -> str:
 
 def hashes(content_terms: Sequence[str]) -> NDArray[np.uint32]:
     """A number for each term, so that scoring compares numbers and not strings."""
-    return np.fromiter(map(_hash, content_terms), dtype="<u4", count=len(content_terms))
+    return np.fromiter(map(hash_of, content_terms), dtype="<u4", count=len(content_terms))
 
 
 @lru_cache(maxsize=200_000)
-def _hash(term: str) -> int:
+def hash_of(term: str) -> int:
     return zlib.crc32(term.encode())
 
 
@@ -143,11 +143,16 @@ LONGEST_CHARACTER = 4  # bytes of UTF-8
 _END = re.compile(r"(?=[.!?…؟।。！？｡\n])(?:[.!?…؟।]+[\"'”’»)\]]*(?=\s)|[。！？｡]+[」』”’）]*|(?=\n))")
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\"'])(?:[A-Za-z]|[Dd]rs?|[Mm]rs?|[Mm]s|[Pp]rof|[Ss]t|[Nn]o|[Nn]r|vs|etc|approx|ca|bzw|z\.B|[Ee]\.g|[Ii]\.e"
-    r"|[Ii]nc|[Ll]td|[Jj]r|[Ss]r|U\.S|a\.m|p\.m|[Ff]ig|[Vv]ol|[Cc]f|[Dd]ept)\.$"
+    r"|[Ii]nc|[Ll]td|[Jj]r|[Ss]ra?|[Dd]ra|[HF]r|U\.S|a\.m|p\.m|[Ff]ig|[Vv]ol|[Cc]f|[Dd]ept)\.$"
     # The mark of a list; a date in German or a Nordic language.
-    r"|(?:^|\n)\s{0,8}\d{1,3}\.$|\b(?:am|ab|bis|vom|zum|der|den|dem|des|die|das|im|seit|und|fra|til|og|på)\s\d{1,3}\.$"
+    r"|(?:^|\n)\s{0,8}\d{1,3}\.$|\b(?i:am|ab|bis|vom|zum|der|den|dem|des|die|das|im|seit|und|fra|til|og|på)\s\d{1,3}\.$"
 )
 _MONTH = re.compile(r"(?:Jan|Feb|März|Mär|Apr|Mai|Juni|Juli|Aug|Sep|Okt|Nov|Dez)")
+
+
+def ends_shortened(text: str) -> bool:
+    """Whether the full stop at the end of a text belongs to an abbreviation, a date or the mark of a list."""
+    return _ABBREVIATION.search(text[-12:]) is not None
 
 
 def sentence_ends(text: str, *, capitalised: bool = True) -> list[int]:
@@ -163,7 +168,7 @@ def sentence_ends(text: str, *, capitalised: bool = True) -> list[int]:
             continue
         rest = text[end : end + 8].lstrip(" \t")
         if text[end - 1] in ".…" and (
-            (capitalised and rest[:1].islower()) or _ABBREVIATION.search(text[max(0, end - 12) : end])
+            (capitalised and rest[:1].islower()) or ends_shortened(text[max(0, end - 12) : end])
         ):
             continue
         ends.append(end)

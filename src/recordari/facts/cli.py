@@ -10,7 +10,7 @@ import typer
 
 from recordari.core.identity import Scope
 from recordari.core.items import Item, Kind
-from recordari.facts import curate, extract, rulings
+from recordari.facts import curate, extract
 from recordari.facts.curate import ItemState
 from recordari.facts.rules.claims import Opinion
 from recordari.kit.commands import (
@@ -155,11 +155,11 @@ def restore(item_id: ItemId, *, reason: Reason = None, tenant: Tenant = DEVELOPM
 def list_rulings(
     *,
     before: Annotated[UUID | None, typer.Option(help="Continue after this id, the last of the page before.")] = None,
-    limit: Limit = rulings.RULINGS,
+    limit: Limit = curate.RULINGS,
     tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Answer:
     """List the last rulings that ended a fact, newest first, with both texts and the rule."""
-    found = ask(lambda caller: rulings.list_rulings(*caller, before=before, limit=limit), tenant)
+    found = ask(lambda caller: curate.list_rulings(*caller, before=before, limit=limit), tenant)
     rows = [
         {
             "ruling": ruling.ruling_id,
@@ -181,7 +181,7 @@ def undo(
     tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Answer:
     """Undo a ruling: the fact that it ended is exactly as before."""
-    ask(lambda caller: rulings.undo_ruling(*caller, ruling_id, reason=reason), tenant)
+    ask(lambda caller: curate.undo_ruling(*caller, ruling_id, reason=reason), tenant)
     return _done(ruling_id, "undone")
 
 

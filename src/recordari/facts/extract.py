@@ -23,6 +23,7 @@ from recordari.facts.copies import without_copies
 from recordari.facts.language import LLM
 from recordari.facts.rules.extraction import ExtractedFact, facts_in
 from recordari.facts.rules.learning import SETTING, Learning, Nearness, learning_of
+from recordari.facts.rules.naming import MOST_BEFORE, EarlierMessage, refers_to_somebody, with_person_before
 from recordari.facts.storage import Link
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
@@ -48,7 +49,13 @@ async def extract(resources: Resources, identity: Identity, batch: Batch) -> Non
         settings = tenant.settings if tenant is not None else {}
         trusts = _TRUSTS[extraction_of(settings)]
         sources = await storage.sources_to_extract(tx, batch.refs, trusts) if trusts else []
-    facts = [(row, source) for source in sources for row in await _rows(resources, identity, source, settings)]
+        unclear = [each.item_id for each in sources if each.session_id and refers_to_somebody(each.content)]
+        before = await storage.said_before(tx, unclear, MOST_BEFORE) if unclear else {}
+    facts = [
+        (row, source)
+        for source in sources
+        for row in await _rows(resources, identity, source, settings, before.get(source.item_id, ()))
+    ]
     async with resources.database.transaction(identity) as tx:
         changes = await _save(tx, facts) if facts else Written()
         await storage.mark_extracted(tx, sorted({source.item_id for _, source in facts}), resources.clock())
@@ -56,11 +63,18 @@ async def extract(resources: Resources, identity: Identity, batch: Batch) -> Non
     changes.wake(resources)
 
 
-async def _rows(resources: Resources, identity: Identity, source: Item, settings: Mapping[str, Any]) -> Sequence[Row]:
-    """The facts of one message; they belong to its owner."""
+async def _rows(
+    resources: Resources,
+    identity: Identity,
+    source: Item,
+    settings: Mapping[str, Any],
+    before: Sequence[EarlierMessage],
+) -> Sequence[Row]:
+    """The facts of one message; they belong to its owner. `before` is said earlier in its session."""
     learning = learning_of(settings.get(SETTING), source.agent_id)
+    text = with_person_before(source.content, before, source.speaker) if before else source.content
     extracted, extractor = await _extracted(
-        resources, source.content, speaker=source.speaker, at=source.event_time, learning=learning
+        resources, text, speaker=source.speaker, at=source.event_time, learning=learning
     )
     nearness = _nearness(resources)
     kept = [fact for fact in extracted if learning.refused(fact, nearness) is None]

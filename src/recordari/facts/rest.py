@@ -12,7 +12,7 @@ from recordari.core.checks import MAX_REASON
 from recordari.core.identity import Role, Scope
 from recordari.core.items import MAX_LABEL, Item, Kind, Tier, Trust
 from recordari.errors import NotFound
-from recordari.facts import curate, extract, rulings
+from recordari.facts import curate, extract
 from recordari.facts.curate import ItemState, Provenance
 from recordari.facts.extract import PreviewedFact
 from recordari.facts.rules.claims import Opinion
@@ -228,16 +228,16 @@ rulings_router = APIRouter(prefix="/v1/rulings", tags=["items"], responses=PROBL
 
 
 @rulings_router.get("", operation_id="list_rulings", **paged(PastRuling, cursor="before"))
-async def list_rulings(caller: AdminCaller, limit: Limit = rulings.RULINGS, cursor: Cursor = None) -> object:
+async def list_rulings(caller: AdminCaller, limit: Limit = curate.RULINGS, cursor: Cursor = None) -> object:
     """The last rulings that ended a fact, newest first, each with both texts and its rule; for a user that user's alone."""
-    rows = await rulings.list_rulings(*caller, before=id_position(cursor), limit=limit + 1)
+    rows = await curate.list_rulings(*caller, before=id_position(cursor), limit=limit + 1)
     return page_of(rows, limit, lambda ruling: ruling.ruling_id)
 
 
 @rulings_router.post("/{ruling_id}/undo", operation_id="undo_ruling", status_code=204)
 async def undo_ruling(caller: AdminCaller, ruling_id: UUID, body: ReasonRequest | None = None) -> None:
     """Undo a ruling: the fact that it ended is exactly as before. The fact that ended it stays."""
-    await rulings.undo_ruling(*caller, ruling_id, reason=body.reason if body else None)
+    await curate.undo_ruling(*caller, ruling_id, reason=body.reason if body else None)
 
 
 async def _check_match(caller: AgentCaller, item_id: UUID, if_match: str | None) -> None:

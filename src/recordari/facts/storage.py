@@ -17,6 +17,7 @@ from recordari.db.queries import Queries
 from recordari.db.records import reader
 from recordari.facts.rules.claims import EvidenceSource, Opinion
 from recordari.facts.rules.conflict import PastRuling
+from recordari.facts.rules.naming import EarlierMessage
 from recordari.memory.storage import line_of
 
 queries = Queries(__name__)
@@ -34,6 +35,14 @@ async def sources_to_extract(tx: Transaction, item_ids: Sequence[UUID], trusts: 
     return await tx.all(
         queries.sources_to_extract, Item, item_ids=list(item_ids), trusts=[str(trust) for trust in trusts]
     )
+
+
+async def said_before(tx: Transaction, item_ids: Sequence[UUID], limit: int) -> dict[UUID, list[EarlierMessage]]:
+    """The last messages before each of these in its session."""
+    found: dict[UUID, list[EarlierMessage]] = {}
+    for row in await tx.dicts(queries.said_before, item_ids=list(item_ids), limit=limit):
+        found.setdefault(row["item_id"], []).append(EarlierMessage(content=row["content"], is_own=row["is_own"]))
+    return found
 
 
 async def mark_extracted(tx: Transaction, item_ids: Sequence[UUID], now: datetime) -> None:

@@ -6,6 +6,19 @@ WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND kind = 'chat
     AND COALESCE(user_id, agent_id) IS NOT NULL AND COALESCE(metadata ->> 'recalled', 'false') <> 'true'
 ORDER BY event_time, item_id
 
+-- name: said_before
+-- The last messages of the sessions of these messages before each of them, oldest first.
+SELECT s.item_id, b.content, b.trust = s.trust AND b.speaker IS NOT DISTINCT FROM s.speaker AS is_own
+FROM items s CROSS JOIN LATERAL (
+    SELECT i.content, i.trust, i.speaker, i.event_time, i.item_id FROM items i
+    WHERE i.tenant_id = %(tenant_id)s AND i.session_id = s.session_id AND i.owned_by = s.owned_by AND i.kind = 'chat_message'
+        AND (i.event_time, i.item_id) < (s.event_time, s.item_id) AND i.event_time > s.event_time - interval '1 day'
+        AND i.deleted_at IS NULL AND i.anonymized_at IS NULL AND i.payload_key IS NULL
+    ORDER BY i.event_time DESC, i.item_id DESC LIMIT %(limit)s
+) b
+WHERE s.tenant_id = %(tenant_id)s AND s.item_id = ANY(%(item_ids)s)
+ORDER BY s.item_id, b.event_time, b.item_id
+
 -- name: mark_extracted
 -- The facts of these messages are extracted.
 UPDATE items SET extracted_at = %(now)s WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from recordari.core.text import ends_shortened
 from recordari.facts.rules.spoken import Speech
 
 EXAMINED = 8_000
@@ -13,9 +14,6 @@ FENCE = "```"
 LONGEST_MENTION = 24
 """Characters of a quoted word that is mentioned, not told: the word "leverage"."""
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"”'»)\]]{0,2}\s{1,20}(?![a-zà-ÿ])|\n{1,20}")
-_SHORTENED = re.compile(
-    r"(?:^|[\s(])(?:[A-Z]|St|Dr|Mr|Mrs|Ms|Prof|Sr|Sra|Dra|Hr|Fr|No|Nr|ca|bzw|z\.B|e\.g|i\.e|approx|vs|\d{1,2})\.$"
-)
 _OPENING_TAG = re.compile(r"<([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,200})?>")
 _QUOTED = re.compile(r"\"([^\"\n]{0,2000})\"|“([^”\n]{0,2000})”|„([^“”\n]{0,2000})[“”]|«([^»\n]{0,2000})»")
 _CODE = re.compile(
@@ -58,7 +56,7 @@ def sentences_of(text: str) -> list[str]:
     """The sentences of a text without what was pasted into it."""
     sentences: list[str] = []
     for piece in _SENTENCE_END.split(_without_pasted(text[:EXAMINED].replace("’", "'"))):
-        if sentences and _SHORTENED.search(sentences[-1]):
+        if sentences and ends_shortened(sentences[-1]):
             sentences[-1] = f"{sentences[-1]} {piece}"
         else:
             sentences.append(piece)
@@ -161,7 +159,7 @@ def _split(sentence: str, speech: Speech) -> Iterator[Clause]:
         starts_if = speech.starts("if", piece)
         yield Clause(
             text=piece.strip("¿¡ "),
-            is_question=place >= asked or speech.starts("ask", piece),
+            is_question=place >= asked or (speech.starts("ask", piece) and not speech.starts("for_you", piece)),
             is_conditional=starts_if or is_conditional,
         )
         is_conditional = starts_if and mark == ","
@@ -231,6 +229,9 @@ def _pieces(sentence: str, speech: Speech) -> Iterator[tuple[str, str]]:
             continue
         if mark == "," and speech.starts("for_you", before) and _is_request(opening, speech):
             continue  # "When you write code, use tabs"
+        standing = speech.start("henceforth", before)
+        if mark == "," and standing is not None and standing.end == len(before):
+            continue  # "From now on, use tabs"
         if mark in {"", ","} and match.group():
             is_cut = _opens(
                 opening, speech, is_asked=is_asked, has_mark=bool(mark), has_joint=joint is not None

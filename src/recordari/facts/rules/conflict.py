@@ -23,9 +23,11 @@ from recordari.facts.rules.claims import EXAMINED, is_single
 from recordari.facts.rules.frames import (
     CHANGES,
     has_other_times,
+    has_same_number,
     is_of_another_day,
     is_same_thing,
     is_turned,
+    puts_right,
     qualifies,
 )
 from recordari.facts.rules.grammar import Token, alike, language_of
@@ -104,7 +106,11 @@ def ruling(newer: Statement, older: Statement) -> Ruling:
     code = language_of(older.content, newer.content)
     speaker = newer.speaker or older.speaker or ""
     new, old = read(newer.content, code, speaker), read(older.content, code, speaker)
-    if _is_unsure(new, old) or _is_about_another(newer, older, new, old):
+    if not new.main or not old.main or _is_unsure(new, old):  # a text without words says nothing
+        return KEEP
+    if puts_right(new, old):
+        return Ruling(verdict=Verdict.SUPERSEDE, rule="corrected")
+    if _is_about_another(newer, older, new, old):
         return KEEP
     times_differ = has_other_times(new, old)
     for name, rule in RULES:
@@ -180,7 +186,7 @@ def _is_unsure(new: Reading, old: Reading) -> bool:
     """A question, a plan, hearsay, a condition or an addition; or one of them tells of old times."""
     if new.is_question or old.is_question or new.labels & _UNSURE or old.labels & {"plan", "says", "if"}:
         return True
-    if new.tokens[0].text in _OF - new.determiners:
+    if new.tokens[0].text in _OF - new.determiners and 1 not in new.valued:
         return True  # "Of the budget, a third is for …" tells of a part
     if "past" in old.labels and not new.labels & {"fix", "maybe"}:
         return True
@@ -213,7 +219,7 @@ def _identifiers(reading: Reading, new: Reading) -> frozenset[str]:
     return frozenset(each for each in reading.identifiers if not _VERSION.search(each))
 
 
-_VERSION = re.compile(r" \d{1,4}(?:\.\d{1,4}){1,3}$")
+_VERSION = re.compile(r" \d{1,4}(?:\.\d{1,4}){1,3}$|^(?:vers|releas)")
 
 
 def _is_one_of_them(new: Reading, old: Reading) -> bool:
@@ -261,7 +267,17 @@ def _is_of_other_hours(new: Reading, old: Reading) -> bool:
 def _is_of_other_age(new: Reading, old: Reading) -> bool:
     """The old kitchen, and the new kitchen."""
     ages = [{_AGES[token.text] for token in each.tokens if token.text in _AGES} for each in (new, old)]
-    return all(ages) and ages[0] != ages[1]
+    if all(ages):
+        return ages[0] != ages[1]
+    return "new" in ages[0] and not ages[1] and _has_new_one(new, old)
+
+
+def _has_new_one(new: Reading, old: Reading) -> bool:
+    """ "The new jam contains" is said of another jam; "the new price is" of the same thing."""
+    if new.main[0].text not in new.determiners or new.verb >= len(new.tokens):
+        return False
+    is_told = any(_AGES.get(token.text) == "new" and token.place < new.verb for token in new.main[:3])
+    return is_told and "be" not in new.tokens[new.verb].labels and bool(old.values)
 
 
 _AGES = dict.fromkeys(
@@ -330,7 +346,7 @@ def _speaks_of_somebody(new: Reading, old: Reading) -> bool:
 
 def _is_same_subject(new: Reading, old: Reading) -> bool:
     lacking = new.lacks(old.subject)
-    if is_same_thing(new, old.subject):
+    if is_same_thing(new, old.subject) or has_same_number(new, old):
         return True
     if "third" in new.labels and not new.subject:
         return any(old.mentions(token) for token in new.contents) and _all_names(lacking)

@@ -17,6 +17,8 @@ _HABIT = re.compile(
     r"(?:every|each|jeden|jeder|le|les|chaque|los|cada|todos os|todas as|às|aos|il|la|ogni|elke|iedere)\s$",
     re.IGNORECASE,
 )
+# "On Wednesday afternoons" too.
+_EACH = re.compile(r"\s(?:mornings|afternoons|evenings|nights|lunchtimes)\b", re.IGNORECASE)
 # Beside these the year of a month stands apart: "last March (2026)".
 _RELATIVE = re.compile(
     r"\b(?:last|past|next|this|coming|letzte|vorige|nächste|kommende|diese|dernier|prochain|pasad|próxim|passad|scors|prossim"
@@ -42,7 +44,8 @@ def dated(text: str, *, at: datetime, speech: Speech, is_past: bool) -> str:
     for before, after in zip(past, future, strict=False):
         is_since = _SINCE.search(text[max(before.start_index - NEAR, 0) : before.end_index]) is not None
         found = before if is_past or is_since else after
-        date = _written(found, text[done : found.start_index], speech, is_habit=is_habit)
+        is_again = is_habit or _EACH.match(text, found.end_index) is not None
+        date = _written(found, text[done : found.start_index], speech, is_habit=is_again)
         if date is None:
             continue
         pieces.append(text[done : found.end_index] + date)

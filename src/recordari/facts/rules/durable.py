@@ -142,8 +142,18 @@ def _is_request(clause: Clause, speech: Speech) -> bool:
     if clause.is_question and speech.starts("ask", text):
         return speech.starts("polite", text)
     if (standing := speech.start("standing", text)) is not None:  # "From now on, answer"
-        text = text[standing.end :].lstrip(" ,")
+        longer = (speech.start("dont", text), speech.start("for_you", text))  # "Nunca me mandes"
+        rest = text[standing.end :].lstrip(" ,")
+        is_thing = speech.starts("henceforth", text) and _is_verbless(rest, speech)
+        if is_thing or any(found is not None and found.end > standing.end for found in longer):
+            return True
+        text = rest
     return any(speech.starts(name, text) for name in ("order", "dont", "please", "for_you"))
+
+
+def _is_verbless(text: str, speech: Speech) -> bool:
+    """Whether it names a thing and says nothing of it: "the reports on two pages"."""
+    return speech.starts("article", text) and not any(speech.has(name, text[:NEAR]) for name in ("verb", "me"))
 
 
 def _wish(text: str, speech: Speech) -> Worth | None:

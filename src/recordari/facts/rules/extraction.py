@@ -19,7 +19,18 @@ from recordari.facts.rules.durable import Category, Form, Subject, Worth, is_pas
 from recordari.facts.rules.naming import Names, is_unclear, name_of, person_in, with_person, with_pronouns
 from recordari.facts.rules.spoken import Speech, speech_of
 
-__all__ = ["EXAMINED", "LONGEST", "MOST_FACTS", "NOT_PEOPLE", "Category", "ExtractedFact", "facts_in", "sentences_of"]
+__all__ = [
+    "EXAMINED",
+    "LONGEST",
+    "MOST_FACTS",
+    "NOT_PEOPLE",
+    "Category",
+    "ExtractedFact",
+    "Form",
+    "facts_in",
+    "sentences_of",
+    "wish_in",
+]
 
 MOST_FACTS = 8  # of one text
 FEWEST_TERMS = 3
@@ -70,6 +81,19 @@ def states_something(text: str) -> bool:
     if speech is None:
         return len(terms(text)) >= FEWEST_TERMS
     return any(is_statement(clause, speech) for clause in clauses_of(text, speech))
+
+
+def wish_in(sentence: str, speech: Speech) -> Form | None:
+    """Whether a sentence asks for something that holds beyond this moment, and whether it is the name to use."""
+    if speech.has("once", sentence):
+        return None
+    if speech.has("prefer", sentence) and not sentence.rstrip().endswith("?"):
+        return Form.WISH
+    for clause in clauses_of(sentence, speech):
+        worth = worth_of(clause, speech)
+        if worth is not None and worth.form is not Form.STATEMENT:
+            return worth.form
+    return None
 
 
 def _kept(text: str, speech: Speech) -> Iterator[tuple[Clause, Worth]]:

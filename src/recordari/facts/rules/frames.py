@@ -107,7 +107,8 @@ def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool
         return _same_words(new, old)
     if _has_other_head(new, before):
         return False
-    if not new.labels & CHANGES and (_lacks_verb(new, old, other) or _is_further_number(new, old, one)):
+    lacks_verb = other.kind != "contact" and _lacks_verb(new, old, other)
+    if not new.labels & CHANGES and (lacks_verb or _is_further_number(new, old, one)):
         return False
     if other.place < old.verb and new.lacks(telling(after)):
         return False  # "firmware 2.8 is installed on the drones", and the cameras have 3.0
@@ -227,7 +228,18 @@ def is_of_another_day(new: Reading, old: Reading) -> bool:
         [value for value in reading.values if value.kind in CALENDAR and value.place < reading.verb]
         for reading in (new, old)
     ]
-    return any(one.differs(two) for one in dates[0] for two in dates[1] if one.kind == two.kind)
+    if any(one.differs(two) for one in dates[0] for two in dates[1] if one.kind == two.kind):
+        return True
+    is_told_then = any(value.kind == "date" and _is_within(old, value) for value in dates[1])
+    return is_told_then and not dates[0] and not new.labels & {"fix", "maybe"}
+
+
+def _is_within(old: Reading, value: Value) -> bool:
+    """Whether it is said of that time: "in 2009", not "since 2009"."""
+    return bool(value.place) and old.tokens[value.place - 1].text in _WITHIN
+
+
+_WITHIN = frozenset("in on during im am en em el nel il nell' no op le".split())
 
 
 def is_turned(new: Reading, old: Reading, token: Token) -> bool:
@@ -255,12 +267,46 @@ def corrected(new: Reading, old: Reading) -> bool:
     return bool(is_sure) and bool(lost) and bool(fresh) and old.has_verb("be", "name", "lead", "cost", "at")
 
 
+def has_same_number(new: Reading, old: Reading) -> bool:
+    """ "Lane 3 of the pool", and "lane 3"."""
+    return bool(old.identifiers) and old.identifiers == new.identifiers and not old.lacks(new.subject)
+
+
+def puts_right(new: Reading, old: Reading) -> bool:
+    """ "I meant pier 7, not pier 4": the newer denies the value of the older, and gives another."""
+    if len(new.contents) > LONGEST_CORRECTION or is_passing(new) or old.is_past:
+        return False
+    for denied in new.values:
+        near = new.tokens[max(denied.place - 3, 0) : denied.place]
+        if not any(token.text in _DENIED and token.clause == new.tokens[denied.place].clause for token in near):
+            continue
+        is_old = any(_measures_same(denied, value) and not denied.differs(value) for value in old.values)
+        others = [value for value in new.values if _measures_same(value, denied) and value.differs(denied)]
+        if is_old and others and any(old.mentions(token) for token in new.contents):
+            return not new.lacks(telling(old.subject))
+    return False
+
+
+_DENIED = frozenset({"not", "nicht", "pas", "no", "não", "non", "niet"})
+
+
 def is_passing(new: Reading) -> bool:
     """It holds for a day or a week, unless it starts then."""
     if "now" in new.labels:
         return False
+    if any(token.text in _FEASTS and _is_led_by_on(new, token) for token in new.tokens):
+        return True
     passing = [token for token in new.tokens if "while" in token.labels]
     return any(token.text not in _HOURS or "change" not in new.labels for token in passing)
+
+
+_FEASTS = frozenset({"day", "eve"})
+
+
+def _is_led_by_on(new: Reading, token: Token) -> bool:
+    """ "On New Year's Day": not "on the same day"."""
+    near = new.tokens[max(token.place - 4, 0) : token.place]
+    return any(each.text == "on" for each in near) and any(each.is_name for each in near)
 
 
 def fresh_words(new: Reading, old: Reading) -> tuple[Token, ...]:

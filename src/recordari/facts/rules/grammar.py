@@ -104,7 +104,8 @@ class Words:
 
 
 def _phrases(text: str) -> list[str]:
-    return [" ".join(phrase.split()) for phrase in text.split(";") if phrase.strip()]
+    """Written as tokens are: "heißt" as "heisst"."""
+    return [" ".join(phrase.casefold().split()) for phrase in text.split(";") if phrase.strip()]
 
 
 @cache
@@ -185,12 +186,32 @@ def language_of(*texts: str) -> str:
     return LANGUAGES[scores.index(max(scores))]
 
 
+_PORTUGUESE = re.compile(r"[a-zà-ÿ]-(?:me|te|se|lhes?)(?![\w-])")
+"""A pronoun behind a hyphen: "chama-me"."""
+
+
 @lru_cache(maxsize=4_000)
 def _scores(text: str) -> tuple[int, ...]:
     """How many words of each language a text has."""
     words = [word for match in _TOKEN.finditer(text) if (word := match["word"])]
     pieces = [piece for word in words for piece in _AFTER_ELISION.split(word.casefold().replace("’", "'"))]
-    return tuple(sum(piece in words_of(code).common for piece in pieces) for code in LANGUAGES[:SPACED])
+    scores = [0] * SPACED
+    common = _common_words()
+    for piece in pieces:
+        for language in common.get(piece, ()):
+            scores[language] += 1
+    scores[LANGUAGES.index("pt")] += 2 * len(_PORTUGUESE.findall(text))
+    return tuple(scores)
+
+
+@cache
+def _common_words() -> dict[str, tuple[int, ...]]:
+    """The common words of all languages, each with the numbers of its languages."""
+    found: dict[str, tuple[int, ...]] = {}
+    for number, code in enumerate(LANGUAGES[:SPACED]):
+        for word in words_of(code).common:
+            found[word] = (*found.get(word, ()), number)
+    return found
 
 
 @lru_cache(maxsize=4_000)

@@ -2,15 +2,20 @@
 
 Verbs follow where the tables know how. Where they do not, the statement stays as it was said, behind the name of its speaker:
 "Ana: trabajo en Lugo".
+
+Where an earlier message of the session named "her", exactly one person must have been named lately, as somebody's sister or
+boss, and the pronoun must agree with that word. In doubt it is nobody, and the message gives no fact.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from recordari.facts.rules.spoken import Speech
+from recordari.facts.rules.clauses import EXAMINED, sentences_of
+from recordari.facts.rules.spoken import Found, Speech, speech_of
 
 _GENERIC = frozenset({"", "user", "human", "me", "customer", "client"})
 _AFTER_S = ("s", "x", "z", "ß")
@@ -199,3 +204,128 @@ def with_person(text: str, person: str, speech: Speech) -> str:
     if speech.has("owners", said):
         return f"{person}'s{rest}"
     return f"{person} is{rest}" if said.endswith("'s") else f"{person}{rest}"
+
+
+MOST_BEFORE = 6
+"""Messages of a session that are looked at, the speaker's and the answers."""
+_CAPITALISED = re.compile(r"(?<=[\w,;'] )[A-ZÀ-ÖØ-Þ][\w'-]{1,40}")
+_PLACE = re.compile(r"\b(?:in|at|from|near|on|à|en|au|dans|de|em|no|na|a|al|di|da|te|uit|bij)\s$", re.IGNORECASE)
+_IS_MY = re.compile(r"^(?P<name>[A-ZÀ-ÖØ-Þ][\w-]{1,30}),? (?:is|est|es|é|è) (?=\w)")
+_OPENS = re.compile(r"(?:^|[,.;:!?]\s)$")
+"""Where "her" is the one whose husband is meant: "anyway, her husband"."""
+_CAPITALS = frozenset({"i", "i'm", "i've", "i'd", "i'll"})
+_PLURAL = frozenset(
+    "parents children kids twins family in-laws grandparents eltern kinder padres hijos pais filhos".split()
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierMessage:
+    """An earlier message of the session."""
+
+    content: str
+    is_own: bool
+    """By the same speaker."""
+
+
+def refers_to_somebody(text: str) -> bool:
+    """Whether a message speaks of "her" or "him" and names nobody before."""
+    speech = speech_of(text[:EXAMINED])
+    return speech is not None and _pronoun(text[:EXAMINED], speech) is not None
+
+
+def with_person_before(text: str, before: Sequence[EarlierMessage], speaker: str | None) -> str:
+    """The message with the person who was named before instead of its first pronoun; else as it is."""
+    speech = speech_of(text[:EXAMINED])
+    found = _pronoun(text[:EXAMINED], speech) if speech is not None else None
+    if speech is None or found is None:
+        return text
+    pronoun = text[found.start : found.end].casefold()
+    person = _person(before[-MOST_BEFORE:], speech, (speaker or "").casefold())
+    if person is None or not _agrees(pronoun, person, speech):
+        return text
+    after = text[found.end :]
+    if pronoun.endswith("'s"):
+        instead = f"{person} is"
+    elif speech.has("owners", pronoun):
+        instead = f"{person}'s"
+    else:
+        instead = person
+    opening = (
+        instead[0].upper() if not found.start else instead[0].lower() if speech.starts("my", instead) else instead[0]
+    )
+    return text[: found.start] + opening + instead[1:] + after
+
+
+def _pronoun(text: str, speech: Speech) -> Found | None:
+    """The first pronoun of a person, where nobody is named before it."""
+    all_found = (
+        each
+        for each in (*speech.finds("she", text), *speech.finds("he", text))
+        if not speech.has("objects", text[each.start : each.end]) or _OPENS.search(text[: each.start])
+    )
+    found = min(all_found, key=lambda each: each.start, default=None)
+    if found is None or speech.has("kin", text[: found.start]) or _names(text[: found.start], speech, ""):
+        return None
+    opening = text[: found.start].split(maxsplit=1)[:1]
+    is_name = bool(opening) and opening[0][:1].isupper() and not _is_known(opening[0], speech)
+    return None if is_name else found
+
+
+def _is_known(word: str, speech: Speech) -> bool:
+    """Whether a capitalised word at the start is one of the language: "And she", not "Bo thinks she"."""
+    word = word.strip(",.!?:;")
+    lists = ("lead", "joint", "adverb", "me", "my", "sub", "if", "moment", "weekday", "ask", "article", "maybe")
+    return any(speech.starts(name, word) for name in lists)
+
+
+def _person(before: Sequence[EarlierMessage], speech: Speech, speaker: str) -> str | None:
+    """The one person whom the messages name; None for two, or where another name may be one."""
+    persons: dict[str, str] = {}
+    names: set[str] = set()
+    for said in before:
+        for sentence in sentences_of(said.content):
+            found = _named(sentence.rstrip(" .!"), speech) if said.is_own else None
+            if found is not None:
+                persons[found.casefold()] = found
+            elif speech.has("kin", sentence) and (said.is_own or not _repeats(sentence, persons, speech)):
+                return None
+            names |= _names(sentence, speech, speaker)
+    if len(persons) != 1:
+        return None
+    (person,) = persons.values()
+    words = {word.casefold() for word in person.split()}
+    return person if names <= words and not words & _PLURAL else None
+
+
+def _named(sentence: str, speech: Speech) -> str | None:
+    """ "My sister Mona called", "Marisol is my boss"."""
+    person = person_in(sentence, speech)
+    subject = _IS_MY.match(sentence)
+    if person is not None and subject is not None and sentence[subject.end() :].startswith(person):
+        return f"{person} {subject['name']}" if not person.endswith(subject["name"]) else person
+    return person
+
+
+def _repeats(sentence: str, persons: dict[str, str], speech: Speech) -> bool:
+    """Whether an answer speaks of somebody who was named: "how is your sister?"."""
+    kin = {sentence[each.start : each.end].casefold() for each in speech.finds("kin", sentence)}
+    return any(kin <= set(person.split()) for person in persons)
+
+
+def _names(text: str, speech: Speech, speaker: str) -> set[str]:
+    """Capitalised words that may be persons: no places, days or the speaker."""
+    return {
+        word
+        for found in _CAPITALISED.finditer(text)
+        if (word := found.group().casefold().removesuffix("'s")) not in _CAPITALS
+        and word != speaker
+        and not speech.has("weekday", word)
+        and not _PLACE.search(text[: found.start()])
+    }
+
+
+def _agrees(pronoun: str, person: str, speech: Speech) -> bool:
+    """Whether "she" may be said of a sister, a boss, not of a brother."""
+    is_she = speech.has("she", pronoun)
+    return not speech.has("he_kin" if is_she else "she_kin", person)

@@ -187,7 +187,10 @@ class Reading:
         }
 
     def _is_article(self, place: int) -> bool:
-        return self.tokens[place].text in _BEFORE_NOUNS | self.determiners
+        text = self.tokens[place].text
+        if text == "a" and self.words.code not in {"en", "pt"}:
+            return False  # "to"
+        return text in _BEFORE_NOUNS | self.determiners
 
     def _is_identifier(self, value: Value) -> bool:
         """ "Order 17 is due", "we paid the order 17", "it is entry number 17"; not "listens on port 17"."""

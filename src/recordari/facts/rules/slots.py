@@ -36,9 +36,11 @@ def other_slot(new: Reading, old: Reading) -> bool:
     if _is_reversed(slot):
         return True
     verbs = {label for token in slot.before if token.text not in _HAS for label in token.labels}
-    is_order = not old.subject and "direct" in verbs
+    is_order = (not old.subject and "direct" in verbs) or _is_told_to(new, old, slot)
     is_known = bool(verbs & _ONE_AT_A_TIME)
-    if not (is_known or _is_circumstance(slot) or _is_of_own(slot)) or (old.subject and slot.old[0].place <= old.verb):
+    if not (is_known or is_order or _is_circumstance(slot) or _is_of_own(slot)) or (
+        old.subject and slot.old[0].place <= old.verb
+    ):
         return False
     if is_order and not any(token.is_content for token in (*slot.before, *slot.after)):
         # "Use metric units", and "use bullet points"; not "remind me an hour before instead".
@@ -46,6 +48,18 @@ def other_slot(new: Reading, old: Reading) -> bool:
     if is_order and not new.labels & {"now", "change"}:
         return _is_manner(slot)
     return _says_change(new, old, slot) and (is_order or _is_exclusive(slot, old))
+
+
+def _is_told_to(new: Reading, old: Reading, slot: Slot) -> bool:
+    """Whether both are orders: "always sign my letters with", and "from now on sign my letters with"."""
+    verb = slot.before[0]
+    opens = all(not _counts(token) for token in old.tokens[: verb.place]) and len(slot.before) > 2
+    is_standing = "now" in new.tokens[0].labels or any(token.text in _STANDING for token in old.tokens[: verb.place])
+    is_verb = verb.is_content and not verb.is_name and not old.labels & {"me", "third"}
+    return opens and is_standing and is_verb
+
+
+_STANDING = frozenset("always please never immer bitte toujours siempre sempre altijd".split())
 
 
 def _says_change(new: Reading, old: Reading, slot: Slot) -> bool:

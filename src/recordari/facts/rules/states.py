@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from recordari.facts.rules.frames import (
+    has_same_number,
     is_narrowed,
     is_narrower,
     is_occasion,
@@ -23,7 +25,7 @@ def given_up(new: Reading, old: Reading) -> bool:
         is_said = old.has_verb("profession", "work")
         if is_said and old.subject and not old.is_past and not new.lacks(old.subject[:1]):
             return new.tokens[0].key == old.tokens[0].key
-    if not new.is_ended or old.is_given_up or old.is_negated or old.is_past or is_passing(new):
+    if not new.is_ended or old.is_given_up or old.is_negated or old.is_past or is_passing(new) or _is_moment(new):
         return False
     found = [*new.endings, *(token for token in new.tokens if "more" in token.labels)]
     cues = {token.clause for token in found}
@@ -36,23 +38,73 @@ def given_up(new: Reading, old: Reading) -> bool:
     shared = [
         token for token in scope if old.mentions(token) and not any(alike(token.key, each.key) for each in subject)
     ]
-    fresh = [token for token in telling(tuple(scope)) if not old.mentions(token) and not is_occasion(new, token)]
+    fresh = [
+        token
+        for token in telling(tuple(scope))
+        if not old.mentions(token) and not is_occasion(new, token) and not _is_verb_of(old, token)
+    ]
     if any(new.tokens[value.place].clause in cues and is_narrower(value, old) for value in new.values):
         return False
-    if not shared or len(fresh) > 1 or any(qualifies(new, old, token) or _is_this_one(new, token) for token in shared):
+    if any(_is_hour(new, token) and not old.mentions(token) for token in scope):
+        return False
+    if not shared or len(fresh) > 1 or any(_is_other(new, old, token) for token in shared):
         return False
     if fresh and scope is behind and _is_another_thing(new, fresh[0], shared):
         return False
-    return not fresh or len(shared) > 1 or any(token.is_name for token in shared)
+    has_name = new.words.code != "de" and any(token.is_name for token in shared)
+    return not fresh or len(shared) > 1 or has_name
+
+
+def _is_verb_of(old: Reading, token: Token) -> bool:
+    """Whether an infinitive is the verb of the older: "comer", and "como"."""
+    ending = _INFINITIVES.get(old.words.code, 0)
+    stem = token.text[:-ending] if ending and token.text.endswith(("r", "re")) else ""
+    return len(stem) > 2 and any(each.text[:-1] == stem for each in old.tokens if each.place <= old.verb + 1)
+
+
+_INFINITIVES = {"es": 2, "pt": 2, "it": 3}
+"""Letters of the ending."""
+
+
+def _is_moment(new: Reading) -> bool:
+    """ "Stopped playing when the phone rang"."""
+    first = min((token.place for token in new.endings if "stop" in token.labels), default=len(new.tokens))
+    return any(token.text in _WHEN for token in new.tokens[first + 1 :])
+
+
+_WHEN = frozenset("when als quand cuando quando toen".split())
+
+
+def _is_hour(new: Reading, token: Token) -> bool:
+    """ "Left the house at noon" is said of a day."""
+    return "daypart" in token.labels and bool(token.place) and new.tokens[token.place - 1].text in _AT
+
+
+_AT = frozenset({"at", "um", "à", "al", "ao"})
+_ONE = frozenset("a an one some two ein eine einen une un una um uma uno een".split())
+_OF = frozenset("of von de du d' di do da van".split())
+
+
+def _is_other(new: Reading, old: Reading, token: Token) -> bool:
+    """Whether another thing of that name was given up, or only this one."""
+    if _is_this_one(new, token):
+        return True
+    return qualifies(new, old, token) and not _is_verb_of(old, new.tokens[token.place - 1])
 
 
 def _is_this_one(new: Reading, token: Token) -> bool:
     """ "Enough of this tea" leaves tea alone, and so does "the tea's price"."""
     before = new.tokens[token.place - 1].text if token.place else ""
     after = new.tokens[token.place + 1 : token.place + 3]
+    if before in _SOME or (token.place and new.tokens[token.place - 1].kind == "number"):
+        return True
     return before in _THIS or (len(after) == 2 and after[0].kind == "owns" and after[1].is_content)
 
 
+_SOME = frozenset(
+    "some few several couple half quelques algunos algunas alguns algumas alcuni alcune einige paar enkele".split()
+)
+"""Not all of it: "gave some plants away"."""
 _THIS = frozenset(
     """this these that those dieser diese diesen diesem dieses ce cet cette ces este esta estos estas esse essa questo questa
     questi queste deze dit""".split()
@@ -65,6 +117,9 @@ def _is_another_thing(new: Reading, fresh: Token, shared: list[Token]) -> bool:
         return False
     if any(fresh.place == token.place + 1 for token in shared):
         return new.words.code not in _NOUN_FIRST
+    before, after = new.tokens[fresh.place - 1], new.tokens[fresh.place + 1]
+    if before.text in _ONE and after.text in _OF:
+        return True  # "a bottle of milk"
     led = new.tokens[shared[0].place - 1].text if shared[0].place else ""
     return fresh.place < shared[0].place - 1 and led in _WITH | {"the"} and not fresh.text.endswith("ing")
 
@@ -85,7 +140,9 @@ def _is_purpose(new: Reading, old: Reading, token: Token) -> bool:
         if each.clause != token.clause or old.mentions(each):
             return False
         if each.text in _IN_ORDER_TO:
-            after = new.tokens[place + 1]
+            before, after = new.tokens[place - 1], new.tokens[place + 1]
+            if any(alike(before.key, one.key) and two.text == each.text for one, two in pairwise(old.tokens)):
+                return False  # "allergic to"
             return not after.is_name and after.text not in new.determiners and not after.labels & {"my", "their"}
     return False
 
@@ -113,6 +170,8 @@ def negated(new: Reading, old: Reading) -> bool:
     is_done = _has_got(new, old) or _was_open(old)
     if new.is_negated == old.is_negated or old.is_past or (new.is_past and not is_done) or is_passing(new):
         return False
+    if new.is_negated and old.is_given_up:
+        return False  # "left the firm", and "is no longer there"
     shared = [token for token in new.contents if old.mentions(token)]
     if not shared or (_is_said_of_nobody(old) and not _is_said_of_nobody(new)):
         return False
@@ -212,7 +271,8 @@ def other_state(new: Reading, old: Reading) -> bool:
         if still is not None and still.end() > is_now.end():
             continue
         named = tuple(token for token in old.subject if token.text not in was.group().split())
-        if not is_same_thing(new, named) or (not named and not (old.speaks_of_self and new.labels & {"me", "my"})):
+        is_same = is_same_thing(new, named) or has_same_number(new, old)
+        if not is_same or (not named and not (old.speaks_of_self and new.labels & {"me", "my"})):
             continue
         if _has_same_days(new, old) and _is_about(new, old, is_now.group()) and _is_plain(new, old, was.group()):
             places = _places(new, is_now.group())
