@@ -79,6 +79,17 @@ async def test_a_closed_session_leaves_patterns_behind_and_its_source_episodes_a
     assert found.items[0].content == WISH
 
 
+async def test_a_session_that_was_consolidated_shows_its_summary_once(memory: Memory, chat: Memory) -> None:
+    await held(chat, "s1", "My sister Greta moved to Lund in May.", "She teaches physics at the harbour school.")
+    await memory.consolidate_session("s1")
+    (lasting,) = (await memory.list_items(kinds=[Kind.SESSION_SUMMARY])).items
+    assert lasting.tier == "persistent"
+    (rolling,) = (await memory.list_items(kinds=[Kind.SESSION_SUMMARY], state="archived")).items
+    assert (rolling.content, rolling.tier) == (lasting.content, "session")
+    resumed = await chat.resume_session("s1")
+    assert resumed.carried_over == rolling.content, "the next session still begins with it"
+
+
 async def test_consolidating_twice_does_nothing_twice(memory: Memory, chat: Memory) -> None:
     await held(chat, "s1", WISH)
     first = await memory.consolidate_session("s1")

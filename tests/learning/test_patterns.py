@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -91,6 +92,8 @@ def test_standing_wishes_and_routines_are_learned_word_for_word(text: str, categ
         "Don't send me the draft yet.",
         "Don't worry about us and the dog.",
         "Could you send the report again?",
+        "I would rather exchange it for the smaller one.",
+        "I'd prefer to pick them up myself.",
     ],
 )
 def test_questions_quotes_and_things_that_happened_are_no_patterns(text: str) -> None:
@@ -210,3 +213,59 @@ def test_any_text_is_read(text: str) -> None:
     for pattern in patterns_in([said(text), did(text, number=2), did(text, number=3)]):
         assert pattern.content and pattern.sources
     assert isinstance(shape_of(text), str)
+
+
+WISHES = [line.split("\t") for line in (Path(__file__).parent / "cases" / "wishes.tsv").read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize(("kind", "text"), [(kind, text) for _, kind, text in WISHES])
+def test_wishes_of_six_other_languages(kind: str, text: str) -> None:
+    """Each line: language, W for a standing wish or N for none, and what was said."""
+    found = patterns_in([said(text)])
+    assert [each.content for each in found] == ([text] if kind == "W" else [])
+
+
+@pytest.mark.parametrize(
+    "text", ["Nenn mich Kalle.", "Appelle-moi Jo.", "Llámame Pepe.", "Chama-me Zé.", "Noem me Wim."]
+)
+def test_of_names_to_use_there_is_one_in_every_language(text: str) -> None:
+    (wish,) = patterns_in([said(text)])
+    assert wish.topic == "name to use"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "wish"),
+    [
+        ("Hör bitte auf mit dem täglichen Wetterbericht.", "Schick mir immer den täglichen Wetterbericht."),
+        ("Tu peux arrêter: plus besoin du bulletin météo.", "Envoie-moi toujours le bulletin météo."),
+        ("Ya no necesito el resumen semanal.", "Mándame siempre el resumen semanal."),
+        ("Non ho più bisogno del riepilogo settimanale.", "Mandami sempre il riepilogo settimanale."),
+    ],
+)
+def test_a_wish_is_taken_back_in_other_languages(sentence: str, wish: str) -> None:
+    assert withdraws(sentence, wish)
+    assert not withdraws(sentence, "Schreib mir bitte Briefe auf Latein.")
+
+
+def test_a_wish_behind_a_comma() -> None:
+    (wish,) = patterns_in([said("Metric please, always metric.")])
+    assert wish.topic == "units"
+    assert not patterns_in([said("She was kind to us, always smiling.")])
+    assert not patterns_in([said("Nope, never been to a game like that.")])
+    assert not patterns_in([said("Any time friend, always here to have your back.")])
+
+
+def test_a_file_that_is_the_same_each_time_stays_in_a_way_of_working() -> None:
+    steps = [
+        "bumped the version to 4.{}.0",
+        "updated CHANGELOG.md",
+        "tagged v4.{}.0",
+        "announced the release in #general",
+    ]
+    first, second = (
+        [did(step.format(minor), number=10 * minor + place, session=f"s{minor}") for place, step in enumerate(steps)]
+        for minor in (2, 3)
+    )
+    (way,) = patterns_in(second, first)
+    assert "updated CHANGELOG.md" in way.content
+    assert "4.3.0" not in way.content

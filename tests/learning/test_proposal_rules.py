@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from recordari.core.items import Trust
+from recordari.core.items import Kind, Trust
 from recordari.learning.rules.proposals import (
     Input,
     InputNow,
@@ -28,6 +28,7 @@ from recordari.learning.rules.proposals import (
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 ONE = ReviewedItem(
     item_id=UUID(int=1),
+    kind=Kind.FACT,
     content="Ana prefers tea without sugar",
     trust=Trust.USER,
     valid_at=NOW,
@@ -81,6 +82,7 @@ def test_what_is_pinned_trusted_and_borne_out_stays() -> None:
     assert read is not None and read.successor_id == ONE.item_id
     assert merge_of(replace(ONE, is_pinned=True), [replace(other, is_pinned=True)]) is None
     assert merge_of(ONE, []) is None
+    assert merge_of(ONE, [replace(other, kind=Kind.PROCEDURE)]) is None, "a wish is both, and shown once"
 
 
 def test_what_nobody_uses_is_retired_and_what_somebody_does_is_not() -> None:

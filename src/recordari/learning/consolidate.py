@@ -1,9 +1,9 @@
 """Consolidation: learn from closed sessions, and archive the episodes behind the lessons (P3). An hourly job.
 
-The summary of a session becomes persistent, and what an agent did there is summarised. A person's wishes and an agent's ways
-of working become procedures that link to their sources, and the episodes behind them leave recall. A wish that the person takes
-back ends. Text of tools, documents and strangers teaches nothing. A session is marked in the transaction that saves its
-results, so it is consolidated once.
+The lasting summaries of a session become persistent, its rolling one leaves recall, and what an agent did there is
+summarised. A person's wishes and an agent's ways of working become procedures that link to their sources, and the episodes
+behind them leave recall. A wish that the person takes back ends. Text of tools, documents and strangers teaches nothing. A
+session is marked in the transaction that saves its results, so it is consolidated once.
 """
 
 from __future__ import annotations
@@ -260,7 +260,10 @@ async def _save(resources: Resources, identity: Identity, session_ref: UUID, lea
         withdrawn = await _withdraw(tx, closed, learned.said)
         work, of_work = await _save_work(tx, learned)
         sources = sorted({item_id for _, pattern in saved for item_id in pattern.sources})
-        archived = await storage.archive_sources(tx, sources, now=now)
+        archived = await storage.archive_items(tx, sources, kind=Kind.EPISODE, now=now)
+        if closed.summary_id is not None and closed.summary_ids:
+            # The lasting summaries cover the whole session; of a short one they are its rolling summary word for word.
+            await storage.archive_items(tx, [closed.summary_id], kind=Kind.SESSION_SUMMARY, now=now)
         summaries = await storage.promote_summaries(tx, closed.summary_ids)
         corroborated = await storage.promote_session_facts(tx, closed, sources=CORROBORATION)
         await storage.mark_consolidated(tx, session_ref, now=now)

@@ -11,6 +11,7 @@ from uuid import UUID
 from recordari.core.checks import BEGINNING, END
 from recordari.core.identity import AgentId, Owner, SessionId, UserId, owned_by, session_thread
 from recordari.core.ids import FIRST, LAST, new_id
+from recordari.core.items import Kind
 from recordari.db.database import Transaction
 from recordari.db.queries import Queries, Query, columns_of
 from recordari.learning.rules.patterns import Observed
@@ -49,7 +50,10 @@ class Closed:
     session_id: SessionId
     user_id: UserId | None
     agent_id: AgentId | None
+    summary_id: UUID | None
+    """Its rolling summary."""
     summary_ids: tuple[UUID, ...]
+    """Its lasting summaries."""
 
     @property
     def owned_by(self) -> Owner:
@@ -111,9 +115,9 @@ async def same_topic(tx: Transaction, item_id: UUID) -> dict[UUID, datetime]:
     return {row["item_id"]: row["valid_at"] for row in await tx.dicts(queries.same_topic, item_id=item_id)}
 
 
-async def archive_sources(tx: Transaction, item_ids: Sequence[UUID], *, now: datetime) -> list[UUID]:
-    """Take episodes out of recall. Return their ids."""
-    return await _item_ids(tx, queries.archive_sources, item_ids=list(item_ids), now=now)
+async def archive_items(tx: Transaction, item_ids: Sequence[UUID], *, kind: Kind, now: datetime) -> list[UUID]:
+    """Take those of the items that are of a kind out of recall. Return their ids."""
+    return await _item_ids(tx, queries.archive_items, item_ids=list(item_ids), kind=kind, now=now)
 
 
 async def promote_summaries(tx: Transaction, item_ids: Sequence[UUID]) -> list[UUID]:

@@ -6,8 +6,8 @@ WHERE tenant_id = %(tenant_id)s AND status = 'closed' AND consolidated_at IS NUL
 ORDER BY closed_at, session_ref LIMIT %(limit)s
 
 -- name: lock_closed
--- A closed session that is not consolidated, locked, with its lasting summaries.
-SELECT session_id, user_id, agent_id, folds FROM sessions
+-- A closed session that is not consolidated, locked, with its rolling and its lasting summaries.
+SELECT session_id, user_id, agent_id, summary_id, folds FROM sessions
 WHERE tenant_id = %(tenant_id)s AND session_ref = %(session_ref)s AND status = 'closed' AND consolidated_at IS NULL
 FOR UPDATE
 
@@ -55,11 +55,11 @@ JOIN items i ON i.tenant_id = %(tenant_id)s AND i.subject = m.subject AND i.pred
     AND ((i.scope = 'user' AND i.user_id = m.user_id) OR (i.scope = 'agent' AND i.agent_id = m.agent_id))
 WHERE m.tenant_id = %(tenant_id)s AND m.item_id = %(item_id)s AND m.live
 
--- name: archive_sources
--- Take episodes out of what is shown unasked; a procedure rests on them now.
+-- name: archive_items
+-- Take items of a kind out of what is shown unasked: a procedure rests on them now, or lasting summaries say the same.
 WITH archived AS (
     UPDATE items SET archived_at = %(now)s
-    WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND kind = 'episode' AND live AND pinned_at IS NULL
+    WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND kind = %(kind)s AND live AND pinned_at IS NULL
     RETURNING item_id
 ), marked AS (
     UPDATE vectors v SET archived = true FROM archived a WHERE v.tenant_id = %(tenant_id)s AND v.item_id = a.item_id
@@ -108,7 +108,7 @@ ORDER BY item_id LIMIT %(limit)s
 
 -- name: list_reviewed
 -- Items with their evidence, feedback, accesses and holds.
-SELECT i.item_id, i.content, i.trust, i.valid_at, i.created_at, i.confidence, i.pinned_at IS NOT NULL AS is_pinned,
+SELECT i.item_id, i.kind, i.content, i.trust, i.valid_at, i.created_at, i.confidence, i.pinned_at IS NOT NULL AS is_pinned,
     i.speaker, i.subject, i.predicate, i.object, COALESCE(a.times, 0) AS accesses, a.last_at,
     (SELECT count(*) FROM evidence e WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id) AS sources,
     (SELECT count(*) FROM feedback f WHERE f.tenant_id = %(tenant_id)s AND f.item_id = i.item_id AND f.opinion = 'useful') AS useful,

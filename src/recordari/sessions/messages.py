@@ -227,9 +227,10 @@ def _in_session(ready: Ready, session: Session) -> Ready:
         # The owner of the session, also if an administrator writes to it who names no user.
         agent_id = row.item.agent_id if session.user_id is not None else session.agent_id
         owner: dict[str, Any] = {"user_id": session.user_id, "agent_id": agent_id}
-        item = replace(row.item, session_id=session.session_id, metadata=metadata, **owner)
+        source_ref = f"{session.root_id}:{row.item.source_ref}"
+        item = replace(row.item, session_id=session.session_id, source_ref=source_ref, metadata=metadata, **owner)
         placed = replace(row, item=item, thread=session.thread)
-        rows.append(with_source_ref(placed, f"{session.root_id}:{row.item.source_ref}"))
+        rows.append(placed if item.payload is None else with_source_ref(placed, source_ref))
     return Ready(rows=tuple(rows), objects=ready.objects)
 
 

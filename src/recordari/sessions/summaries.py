@@ -86,6 +86,7 @@ async def _renewed(resources: Resources, identity: Identity, session: Session, m
             content=summary,
             kind=Kind.SESSION_SUMMARY,
             source_ref=f"summary:{session.session_id}",
+            event_time=messages[-1].event_time,
             trust=trust,
             metadata={"summariser": name, "covers": {"first": 1, "last": last}},
         )

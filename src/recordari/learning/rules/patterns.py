@@ -1,6 +1,7 @@
-"""Patterns in a closed session: standing wishes of a person and ways in which an agent works (P3), by rules (English).
+"""Patterns in a closed session: standing wishes of a person and ways in which an agent works (P3), by rules.
 
-A wish is a sentence of a person, word for word: "please always …", "from now on …", "I prefer …". A way of working is
+A wish is a sentence of a person, word for word: "please always …", "from now on …", "I prefer …". In other languages than
+English it is what the extractor reads as one (`wish_in`). A way of working is
 something an agent did at least twice (`ways.py`): a sequence of actions, or one action, without what differs. Of some topics
 there is one wish at a time: the later wish supersedes the earlier. Every rule runs in linear time.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -18,7 +19,9 @@ from uuid import UUID
 from recordari.core.identity import Scope
 from recordari.core.items import KINDS, Kind, Trust, normalised
 from recordari.core.text import terms
-from recordari.facts.rules.extraction import LONGEST, NOT_PEOPLE, Category, sentences_of
+from recordari.facts.rules.extraction import LONGEST, NOT_PEOPLE, Category, Form, sentences_of, wish_in
+from recordari.facts.rules.grammar import tokens_of
+from recordari.facts.rules.spoken import Speech, speech_of
 from recordari.learning.rules.ways import MOST_STEPS, repeated_ways, says_enough, shape_of
 
 MOST_PATTERNS = 20  # of one session
@@ -26,6 +29,8 @@ FEWEST_TERMS = 2
 REPEATED = 2  # times that an agent must do something before it is a way of working
 WISHED_CONFIDENCE = 0.9
 FEWEST_WORDS = 3  # of a single action without what differs
+ENGLISH = "en"
+NAME_TO_USE = "name to use"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +75,10 @@ _WISH = re.compile(
     r"|\b(?:like|as) (?:always|usual)\b|\b(?:every|each|all) (?:\w{2,20} ){1,3}(?:needs?|must|should|has to|have to)\b"
     r"|^(?:once )?again,? (?:please |no |do(?:n't| not) )|^(?:please,? )?no (?:more )?(?:\w{2,20} ){1,4}(?:for me"
     r"|any ?more|ever)\b"
+    r"|^(?!\W|(?:i|he|she|it|they|we|you|that|this|these|there|what|how|my|his|her|their|our|the|an?|was|so|no|nope|nah|yes|yeah"
+    r"|yep|well|sure|oh|after)\b)[^,]{2,120}, (?:please )?"
+    rf"(?:always (?!here |there |good |nice |happy |glad |been |had )|never (?!been|mind|had)(?!{_PAST}))"
+    r"(?!\w{1,20}(?:ing|ed)\b)(?!an? |was |is |were )\w"
     r"|^(?:please )?(?:call|address) me\b|^(?:please )?(?:answer|reply|respond|write)(?: to)?(?: me)? in (?-i:[A-Z])",
     re.IGNORECASE,
 )
@@ -82,7 +91,8 @@ _CLAUSE = re.compile(r"[,;]? (?:and|but|so) |; ")
 _ONCE = re.compile(
     r"\b(?:(?:just|only) (?:this|the) (?:once|one|time)|just (?:once|today|for now|for today)|this (?:once|time)"
     r"|only (?:once|today)"
-    r"|for (?:now|today|the moment)|exceptionally|yet|right now|until (?:i|you|we))\b",
+    r"|for (?:now|today|the moment)|exceptionally|yet|right now|until (?:i|you|we)"
+    r"|i(?:'d| would) (?:rather|prefer)(?: to)?(?: \w{2,20}){1,2} (?:it|this|that|these|those|them)(?! when| if))\b",
     re.IGNORECASE,
 )
 _REFUSED = re.compile(r"^(?:please,? )?no (?:more )?\w", re.IGNORECASE)
@@ -109,7 +119,7 @@ _ROUTINE = re.compile(
 _TOPICS = {
     topic: re.compile(pattern, re.IGNORECASE)
     for topic, pattern in {
-        "name to use": r"\b(?:call|address) me\b",
+        NAME_TO_USE: r"\b(?:call|address) me\b",
         "language of answers": r"\b(?:answers?|repl(?:y|ies)|respon(?:d|ses?)|writ(?:e|ing)|speak|talk)\b.{0,40}"
         r"\bin (?-i:[A-Z][a-z]{2,20})\b",
         "length of answers": r"\b(?:answers?|repl(?:y|ies)|respon(?:d|ses?)|summar(?:y|ies)|it|them|reports?)\b.{0,40}"
@@ -153,12 +163,17 @@ def takes_back(said: Observed, wish: str) -> bool:
 
 def withdraws(sentence: str, wish: str) -> bool:
     """Whether a sentence of a person takes an earlier wish back: "please stop the text messages"."""
-    if not _WITHDRAWN.search(sentence) or sentence.endswith("?"):
+    speech = speech_of(sentence)
+    is_withdrawn = _WITHDRAWN.search(sentence) is not None or (speech is not None and speech.has("withdraw", sentence))
+    if not is_withdrawn or sentence.endswith("?"):
         return False
-    return len(_subject_terms(sentence) & _subject_terms(wish)) >= FEWEST_TERMS
+    code = speech.code if speech is not None else ENGLISH
+    return len(_subject_terms(sentence, code) & _subject_terms(wish, code)) >= FEWEST_TERMS
 
 
-def _subject_terms(sentence: str) -> set[str]:
+def _subject_terms(sentence: str, code: str) -> set[str]:
+    if code != ENGLISH:
+        return {token.key for token in tokens_of(sentence, code) if token.is_content}
     return {term[:-1] if len(term) > 3 and term.endswith("s") else term for term in terms(sentence)}
 
 
@@ -172,10 +187,7 @@ def _wishes(observed: Sequence[Observed]) -> list[Pattern]:
     for item in observed:
         if item.kind is not Kind.CHAT_MESSAGE or not trusted(item) or (item.speaker or "").casefold() in NOT_PEOPLE:
             continue
-        for sentence in sentences_of(item.content):
-            content = _wished(_LEAD.sub("", sentence).strip(" -–—*•\t"))
-            if (category := _category(content)) is None:
-                continue
+        for content, category, topic in _wished_for(item.content):
             key = normalised(content)
             earlier = wishes[key].sources if key in wishes else ()
             wishes[key] = Pattern(
@@ -183,9 +195,30 @@ def _wishes(observed: Sequence[Observed]) -> list[Pattern]:
                 category=category,
                 confidence=WISHED_CONFIDENCE,
                 sources=(*earlier, item.item_id),
-                topic=topic_of(content) if category is Category.PREFERENCE else None,
+                topic=topic,
             )
     return list(wishes.values())
+
+
+def _wished_for(text: str) -> Iterator[tuple[str, Category, str | None]]:
+    """The wishes of a message, each with what it is about."""
+    speech = speech_of(text)
+    for sentence in sentences_of(text):
+        if speech is not None and speech.code != ENGLISH:
+            content = sentence.strip(" -–—*•\t")
+            if (form := _wish_of(content, speech)) is not None:
+                yield content, Category.PREFERENCE, NAME_TO_USE if form is Form.CALLED else topic_of(content)
+            continue
+        content = _wished(_LEAD.sub("", sentence).strip(" -–—*•\t"))
+        if (category := _category(content)) is not None:
+            yield content, category, topic_of(content) if category is Category.PREFERENCE else None
+
+
+def _wish_of(sentence: str, speech: Speech) -> Form | None:
+    """The form of a wish in another language than English."""
+    if len(sentence) > LONGEST or speech.has("withdraw", sentence):
+        return None
+    return wish_in(sentence, speech)
 
 
 def _wished(sentence: str) -> str:

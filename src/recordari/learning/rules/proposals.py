@@ -17,7 +17,7 @@ from uuid import UUID
 
 from pydantic import ConfigDict
 
-from recordari.core.items import Trust, normalised
+from recordari.core.items import Kind, Trust, normalised
 from recordari.core.text import terms
 from recordari.errors import InvalidInput
 from recordari.facts.rules.claims import claims_of
@@ -165,6 +165,7 @@ class ReviewedItem:
     """A fact or procedure as a review sees it."""
 
     item_id: UUID
+    kind: Kind
     content: str
     trust: Trust
     valid_at: datetime
@@ -258,8 +259,12 @@ def _claims(text: str) -> set[tuple[str, str, tuple[str, ...]]]:
 
 
 def merge_of(item: ReviewedItem, others: Sequence[ReviewedItem]) -> NewProposal | None:
-    """Propose to merge items that say the same: the one with the best evidence stays, the others end."""
-    same = [item, *(other for other in others if says_the_same(item.content, other.content))]
+    """Propose to merge items that say the same: the one with the best evidence stays, the others end.
+
+    A wish is kept as a fact and as a procedure, and shown once; these two are not merged.
+    """
+    alike = (other for other in others if other.kind is item.kind)
+    same = [item, *(other for other in alike if says_the_same(item.content, other.content))]
     if len(same) < 2:
         return None
     best = max(

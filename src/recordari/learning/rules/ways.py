@@ -74,11 +74,21 @@ def repeated_ways(sessions: Sequence[Sequence[str]]) -> list[Way]:
 
 
 def _words(step: str) -> list[str]:
-    return _WORD.findall(shape_of(step))
+    """The words of a step; of what may differ, only names without a number, each behind a mark of its own."""
+    words, end = [], 0
+    for found in PARTICULAR.finditer(step):
+        words += _WORD.findall(step[end : found.start()])
+        words.append(f"{LEFT_OUT}{found.group()}" if _NAME.fullmatch(found.group()) else LEFT_OUT)
+        end = found.end()
+    return words + _WORD.findall(step[end:])
+
+
+# A file or folder that may be the same each time: "CHANGELOG.md", "tests/data".
+_NAME = re.compile(r"[^\W\d]+(?:[./-][^\W\d]+){1,6}")
 
 
 def _content_words(words: Sequence[str]) -> set[str]:
-    return {word.casefold() for word in words if word != LEFT_OUT and len(word) > 1}
+    return {word.casefold() for word in words if not word.startswith(LEFT_OUT) and len(word) > 1}
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> bool:
@@ -90,7 +100,9 @@ def _alike(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def _same_beginning(one: Sequence[str], other: Sequence[str]) -> bool:
-    first, second = (next((word.casefold() for word in words if word != LEFT_OUT), "") for words in (one, other))
+    first, second = (
+        next((word.casefold() for word in words if not word.startswith(LEFT_OUT)), "") for words in (one, other)
+    )
     return first == second
 
 
@@ -159,7 +171,7 @@ def _written(words: Sequence[str]) -> str:
     for word in words:
         if word == LEFT_OUT and kept and kept[-1] == LEFT_OUT:
             continue
-        kept.append(word)
+        kept.append(word if word == LEFT_OUT else word.removeprefix(LEFT_OUT))
     while kept and (kept[-1] == LEFT_OUT or not kept[-1][-1].isalnum()):
         kept.pop()
     return re.sub(r" ([:,;)])", r"\1", " ".join(kept)).replace("( ", "(")

@@ -88,7 +88,7 @@ _RESULT = re.compile(
 # Advice for anybody, politeness and offers, by language.
 _ADVICE = {
     "en": r"here are|here(?:'s| is) (?:an?|some)|"
-    r"generally|typically|usually|often|overall|in (?:general|conclusion)|as a rule|rule of thumb"
+    r"generally|typically|usually|often|var(?:y|ies)|averages?|overall|in (?:general|conclusion)|as a rule|rule of thumb"
     r"|(?:many|most|some) people|people often|just a few|the (?:most|key to)|essential|crucial|unique|of course"
     r"|it(?:'s| is) (?:important|worth|recommended|advisable|common|always|a good idea)|best practices?|tips?"
     r"|you (?:may|might|could|can|should|would)|consider|make sure|remember|keep in mind|depend(?:s|ing)?|can help|be sure"
@@ -97,22 +97,28 @@ _ADVICE = {
     r"|thank(?:s| you)|great (?:question|choice|idea)|as an ai|consult|professional|cannot provide|can't provide|such as"
     r"|for example|a (?:great|good|common|popular|classic|excellent) \w{2,20}",
     "de": r"hier (?:sind|findest|ist eine?)|"
-    r"in der regel|grundsätzlich|generell|normalerweise|üblicherweise|meist(?:ens)?|oft|häufig|es (?:ist|lohnt)|ist es"
+    r"im (?:durchschnitt|schnitt|allgemeinen)|durchschnittlich|sollte man|man sollte|hängt \w+|in der regel"
+    r"|grundsätzlich|generell|normalerweise|üblicherweise|meist(?:ens)?|oft|häufig|es (?:ist|lohnt)|ist es"
     r"|wichtig|empf[eoi]hl\w*|ratsam|lohnt|solltest|sollten|du kannst|kannst du|man kann|sie können|können sie|beachte\w*"
     r"|denk\w* daran|viel (?:erfolg|glück|spaß)|hoffe|vielen dank|variieren|hilfreich|zum beispiel|je nach|kann \w+ sein",
     "fr": r"voici|"
-    r"en général|généralement|souvent|toujours|il (?:est|faut|convient)|conseill\w*|recommand\w*|vous pouvez|on peut"
+    r"en moyenne|en règle générale|varient|en général|généralement|souvent|toujours|il (?:est|faut|convient)"
+    r"|conseill\w*|recommand\w*|vous pouvez|on peut"
     r"|pensez|n'hésitez|merci|souhaite|par exemple|préférable|dépend\w*",
     "es": r"aquí (?:tienes|tiene|van?|están)|"
-    r"en general|generalmente|normalmente|suelen?|a menudo|siempre|es (?:importante|recomendable|mejor)|conviene"
+    r"en promedio|de media|por lo general|varían|en general|generalmente|normalmente|suelen?|a menudo|siempre"
+    r"|es (?:importante|recomendable|mejor)|conviene"
     r"|recomend\w*|recuerda|no olvides|puedes?|pueden|espero|gracias|suerte|por ejemplo|depende",
     "pt": r"aqui (?:estão|tens|tem|vão|vai)|"
-    r"em geral|geralmente|normalmente|costumam?|sempre|é (?:importante|recomendável|bom)|vale lembrar|recomend\w*"
+    r"em média|variam|dependendo|em geral|geralmente|normalmente|costumam?|sempre|é (?:importante"
+    r"|recomendável|bom)|vale lembrar|recomend\w*"
     r"|lembre|você pode|podem|espero|obrigad\w|sucesso|por exemplo|depende",
-    "it": r"ecco|in genere|generalmente|di solito|spesso|sempre|è (?:importante|consigliabile|bene)|consigli\w*|ricorda|puoi"
+    "it": r"ecco|in media|di norma|variano|in genere|generalmente|di solito|spesso|sempre|è (?:importante"
+    r"|consigliabile|bene)|consigli\w*|ricorda|puoi"
     r"|possono|spero|grazie|fortuna|per esempio|dipende",
     "nl": r"hier (?:zijn|heb je|volgen)|"
-    r"in het algemeen|meestal|vaak|altijd|het is (?:belangrijk|aan te raden|verstandig)|raad\w* aan|je kunt|kun je"
+    r"gemiddeld|over het algemeen|varieert|variëren|in het algemeen|meestal|vaak|altijd|het is (?:belangrijk"
+    r"|aan te raden|verstandig)|raad\w* aan|je kunt|kun je"
     r"|vergeet niet|hoop|bedankt|succes|bijvoorbeeld|hangt af",
 }
 _GENERAL = re.compile(
