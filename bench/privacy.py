@@ -3,18 +3,21 @@
 On `safety/pii*.jsonl` the set's own `score_pii.py` counts: a span is found when four fifths of its characters are covered;
 optional spans do not count; a clean line is hit when anything in it is. On `pii/presidio_synth*.json` spans are counted in
 the same way, for the types we look for; names, places, organisations, ages and bare dates are not among them.
-Everyday chat (LoCoMo), where hardly anything should be found, gives the cost of a turn.
+Everyday chat (LoCoMo), where hardly anything should be found, gives the cost of a turn. The lines of `fresh_lines.py` need
+no data.
 """
 
 import argparse
 import importlib.util
 import json
+import re
 import statistics
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+from fresh_lines import SETS
 from recordari.privacy.rules.masking import PrivacyPolicy, find, sanitise
 
 # Types of the presidio set and ours.
@@ -29,6 +32,7 @@ TYPES = {
     "US_SSN": "us_ssn",
 }
 KEPT_BY_DEFAULT = {"STREET_ADDRESS"}
+KEPT_TYPES = {"street_address", "birth_date"}
 COVERED = 0.8
 
 
@@ -52,6 +56,7 @@ def main() -> int:
         figures["chat"] = _chat(chat)
     else:
         print(f"skipped: {chat} is absent")
+    figures["fresh"] = {name: _fresh(name, *lines, show_misses=arguments.misses) for name, lines in SETS.items()}
     if figures:
         results = Path(__file__).parent / "results"
         results.mkdir(exist_ok=True)
@@ -115,6 +120,29 @@ def _presidio(files: list[Path], *, show_misses: bool) -> dict[str, Any]:
         f"  {'all that is masked':18} {hits:>4}/{total:<4} {hits / total:.3f}   false findings: {sum(false.values())}"
     )
     return {"recall": {name: f"{hits}/{total}" for name, (hits, total) in sorted(counts.items())}, "false": dict(false)}
+
+
+def _fresh(name: str, marked: list[tuple[str, str]], clean: list[str], *, show_misses: bool) -> dict[str, Any]:
+    found = total = 0
+    for data_type, line in marked:
+        text, spans = line.replace("«", "").replace("»", ""), _marked_spans(line)
+        covered = {index for each in find(text) if each.type not in KEPT_TYPES for index in range(each.start, each.end)}
+        for start, end in spans:
+            hit = sum(index in covered for index in range(start, end)) >= COVERED * (end - start)
+            found, total = found + hit, total + 1
+            if show_misses and not hit:
+                print(f"  missed {data_type}: {text!r}")
+    touched = [text for text in clean if any(each.type not in KEPT_TYPES for each in find(text))]
+    if show_misses and touched:
+        print(*(f"  false {text!r}" for text in touched), sep="\n")
+    print(f"fresh lines, {name} set: {found}/{total} {found / total:.3f}, clean lines hit {len(touched)}/{len(clean)}")
+    return {"found": f"{found}/{total}", "clean_hit": f"{len(touched)}/{len(clean)}"}
+
+
+def _marked_spans(line: str) -> list[tuple[int, int]]:
+    """Where the marked parts stand once the marks are gone."""
+    spans = [match.span() for match in re.finditer("«[^»]*»", line)]
+    return [(start - 2 * number, end - 2 * number - 2) for number, (start, end) in enumerate(spans)]
 
 
 def _chat(file: Path) -> dict[str, Any]:

@@ -27,6 +27,7 @@ _OPTIONS = tuple(
         ("smbclient rpcclient smbget winexe", r"-U\s{0,2}|--user[ =]", r"(?P<value>[^\s%]{1,64}%[^\s|;<>]{1,128})"),
         ("lftp", r"-u\s{0,2}", r"(?P<value>[^\s,]{1,64},[^\s|;<>]{1,128})"),
         ("zip unzip mosquitto_pub mosquitto_sub", r"-P\s{1,2}", _VALUE),
+        ("ssh-keygen", r"-[NP]\s{1,2}", _VALUE),
         ("plink pscp psftp", r"-pw\s{1,2}", _VALUE),
         ("htpasswd", r"-[a-zA-Z]{0,4}b[a-zA-Z]{0,4}\s+\S{1,200}\s+\S{1,64}\s+", _VALUE),
         ("sqlcmd bcp isql", r"-P\s{0,2}", _VALUE),
@@ -48,14 +49,14 @@ _PROGRAM = re.compile(
     + r")(?:\.exe)?(?=\s)[^\n|;]{1,400}"
 )
 _PROGRAM_STEMS = tuple(
-    "curl http xh wget aria2c mysql mariadb 7z rar mongo sshpass login -cli ldap smb rpcclient winexe lftp zip mosquitto plink "
-    "pscp psftp htpasswd sqlcmd bcp isql sqlplus sqlldr net openssl sudo cmdkey schtasks runas".split()
+    "curl http xh wget aria2c mysql mariadb 7z rar mongo sshpass login -cli ldap smb rpcclient winexe lftp zip mosquitto "
+    "ssh-keygen plink pscp psftp htpasswd sqlcmd bcp isql sqlplus sqlldr net openssl sudo cmdkey schtasks runas".split()
 )
 
 
 def credentials_in(text: PreparedText) -> Iterator[tuple[int, int]]:
     """Find the values of options that hold a password; whether each is a placeholder is for the caller to say."""
-    if not text.mentions(" -", " /", " --") or not text.mentions(*_PROGRAM_STEMS):
+    if not text.mentions(" -", " /") or not text.mentions(*_PROGRAM_STEMS):
         return
     for command in _PROGRAM.finditer(text.plain):
         for match in _BY_PROGRAM[command[1]].finditer(text.plain, command.end(1), command.end()):

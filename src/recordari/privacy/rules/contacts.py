@@ -16,14 +16,21 @@ _DOMAIN = re.compile(
     f"@((?:[{_LETTER}](?:[{_LETTER}-]{{0,62}})\\.){{1,8}}(?:[A-Za-z\u00c0-\u024f\u0370-\u052f\u0900-\u097f]{{2,24}}|xn--[a-z0-9-]{{2,59}}))"
     r"(?![A-Za-z0-9_])"
 )
-# An address in Chinese, Japanese or Korean is known by its top-level domain; the text before it may run into it.
+# An address in Chinese, Japanese or Korean is known by its top-level domain, or by the end of the word; the text before it
+# may run into it.
 _EAST = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
 _EASTERN_EMAIL = re.compile(
     f"[{_EAST}A-Za-z0-9._+-]{{1,16}}@[{_EAST}A-Za-z0-9-]{{1,30}}\\.(?:中国|中國|公司|网络|網絡|网址|在线|中文网|集团|香港|台湾|台灣|新加坡|世界"
-    f"|한국|みんな|コム|닷컴)(?![A-Za-z0-9_])"
+    f"|한국|みんな|コム|닷컴|[{_EAST}]{{2,4}}(?![{_EAST}]))(?![A-Za-z0-9_])"
 )
 _SPELT_EMAIL = re.compile(
     r"(?<![\w.+-])[\w.+-]{1,64}\s?[\[({]\s?at\s?[\])}]\s?[\w-]{1,63}(?:(?:\.|\s?[\[({]\s?dot\s?[\])}]\s?)[\w-]{2,63}){1,4}"
+)
+# "bob at example dot com": after a word for mail, or when the name looks like no word of a sentence.
+_SPOKEN_EMAIL = re.compile(
+    r"(?P<mail>\b(?:e-?mail|mailto|mail|write to|reach (?:me|us|him|her|them))\b[^\n@]{0,24}?\s)?"
+    r"(?<![\w.+-])(?P<value>(?P<local>[\w.+-]{1,40}(?: (?:dot|underscore|dash) [\w+-]{1,40}){0,3}) at "
+    r"[\w-]{1,40}(?: dot [\w-]{1,40}){0,3} dot [a-z]{2,10})\b"
 )
 _FILE_ENDINGS = frozenset(
     "png jpg jpeg gif svg webp pdf css js mjs json html htm xml txt yaml yml toml lock tsx jsx exe dll csv gz".split()
@@ -32,6 +39,9 @@ _FILE_ENDINGS = frozenset(
 _MAC = re.compile(
     r"(?<![A-Za-z0-9:-])(?:[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2}){5}"
     r"|[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4})(?![A-Za-z0-9]|[:.-][A-Za-z0-9])"
+)
+_CALLED_MAC = re.compile(
+    r"(?:\bmac(?:[ _-]?addr(?:ess)?)?|dhcp-host|hw_?addr|\bether|bssid)(?: (?:is|of))?[\W_]{1,3}([0-9a-f]{12})(?![0-9a-z])"
 )
 _IPV4 = re.compile(
     r"(?<![A-Za-z0-9_.])(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}"
@@ -54,6 +64,7 @@ _PHONE = re.compile(
     r"|\(?\d{1,5}\)?(?:[ .()/-]{1,3}\d{2,8}){1,6}|\d{7,15})(?:(?: ?x| ext\.?) ?\d{1,6})?(?![A-Za-z0-9])"
 )
 _NANP = re.compile(r"(?:1[ .-])?(?:\([2-9]\d\d\) ?|[2-9]\d\d[ .-])[2-9]\d\d[ .-]\d{4}")
+_TOLL_FREE = re.compile(r"1[ .-]\(?8(?:00|33|44|55|66|77|88)\)?[ .-]\d{3}[ .-]\d{4}")
 _ABROAD = re.compile(r"00[ -]?[1-9](?:[ .()/-]{0,3}\d){6,14}")
 _TRUNK = re.compile(r"\(?0[1-9]\d{0,4}\)?(?:[ ./-]{1,3}\d{2,8}){1,5}")
 _AREA = re.compile(r"\(\d{2,5}\) ?\d{3,5}[ -]?\d{3,4}(?:[ -]?\d{1,4})?")
@@ -63,9 +74,11 @@ _DATE_LIKE = re.compile(
 )
 _PHONE_WORDS = re.compile(
     r"phone|mobile|cell\b|\btel\b|tel[.:]|\bfax|whats ?app|\bsms\b|hotline|\bdial|handy\b|telefon|mobil|rufnummer|t[ée]l[ée]ph"
+    r"|\bwa\.me/$|\bcontact(?: (?:no|nr|num|number))?[.:]{0,2} ?$"
     r"|portable|tel[ée]fono|móvil|celular|cellulare|телефон|тел[.:]|电话|電話|手机|手機|携帯|전화|फोन|هاتف|טלפון"
     r"|\b(?:desk|office|home|work):|answering at|(?:my|his|her|their|contact|call|reach|ring|text)\s(?:\w{1,10}\s){0,2}number"
-    r"|\btlf\b|\b(?:meine|mi|mon|il mio|o meu|mijn|mój|mitt|mit)\s(?:\w{1,10}\s)?(?:nummer|n[úu]m[eé]ro|numer)\b"
+    r"|\btlf\b|\bgsm\b|\bnumer do\b|جوال|موبايل|мобильн|κινητ|τηλ[.έ:]"
+    r"|\b(?:meine|mi|mon|il mio|o meu|mijn|mój|mitt|mit)\s(?:\w{1,10}\s)?(?:nummer|n[úu]m[eé]ro|numer)\b"
     r"|\b(?:zavolej|zadzwo|llám|llama|chiama|appele|ligar|ligue|ring mig|позвон)"
     r"|\b(?:call|ring|reach|text|phone)(?: (?:me|us|him|her|them))?(?: (?:at|on|under))?:? ?$"
 )
@@ -157,6 +170,10 @@ def emails_in(prepared: PreparedText) -> Iterator[Finding]:
     if prepared.mentions("at]", "at)", "at}"):
         for match in _SPELT_EMAIL.finditer(prepared.lower):
             yield Finding(*match.span(), DataType.EMAIL)
+    if " dot " in prepared.lower:
+        for match in _SPOKEN_EMAIL.finditer(prepared.lower):
+            if match["mail"] or re.search(r"[\d._+]| (?:dot|underscore|dash) ", match["local"]):
+                yield Finding(*match.span("value"), DataType.EMAIL)
     if not text.isascii():
         for match in _EASTERN_EMAIL.finditer(text):
             yield Finding(*match.span(), DataType.EMAIL)
@@ -178,6 +195,9 @@ def machines_in(text: PreparedText) -> Iterator[Finding]:
         is_number = match.group().replace("-", "").replace(".", "").isdigit()
         if not is_number or "mac" in text.before(match.start(), 30):
             yield Finding(*match.span(), DataType.MAC_ADDRESS)
+    if text.mentions("mac", "dhcp-host", "hwaddr", "hw_addr", "ether", "bssid"):
+        for match in _CALLED_MAC.finditer(text.lower):
+            yield Finding(*match.span(1), DataType.MAC_ADDRESS)
     for match in text.numbers(_IPV4):
         if _is_somewhere(IPv4Address(match.group())) and _reads_as_address(text, match):
             yield Finding(*match.span(), DataType.IP_ADDRESS)
@@ -256,7 +276,11 @@ def _is_called_phone(text: PreparedText, start: int, end: int) -> bool:
 def _likely_regions(text: PreparedText, start: int, end: int) -> tuple[str, ...] | None:
     """Return the regions of a number by its form: () for any; None if it is no telephone number."""
     number = _EXTENSION.sub("", text.plain[start:end])
-    if text.is_part_of_longer(start, end) or _NOT_A_PHONE.search(text.before(start, 36)):
+    if text.is_part_of_longer(start, end):
+        return None
+    if _TOLL_FREE.fullmatch(number):
+        return ("US",)
+    if _NOT_A_PHONE.search(text.before(start, 36)):
         return None
     if _NANP.fullmatch(number):
         return ("US",)

@@ -43,7 +43,9 @@ class Finding:
 # Some scripts have no spaces (电话+86…), so that a word ends at an ASCII letter or digit, never at `\b`.
 NOT_AFTER_WORD = r"(?<![A-Za-z0-9])"
 NOT_BEFORE_WORD = r"(?![A-Za-z0-9])"
-MASK = re.compile(rf"\[(?:{'|'.join(each.upper() for each in DataType)})(?: [a-z]{{1,16}})?\]")
+LONGEST_TAG = 16
+MASK = re.compile(rf"\[(?:{'|'.join(each.upper() for each in DataType)})(?: [a-z]{{1,{LONGEST_TAG}}})?\]")
+LONGEST_MASK = max(len(each.tagged("x" * LONGEST_TAG)) for each in DataType)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

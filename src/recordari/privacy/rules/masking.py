@@ -114,9 +114,9 @@ def sanitise(text: str, *, policy: PrivacyPolicy, tag: Tag | None = None) -> San
 
     With a `tag` different values have different masks, so that two addresses do not become the same fact.
     """
+    if not policy.enabled or _is_word(text):
+        return Sanitised(text=text, counts={})
     counts: Counter[str] = Counter()
-    if not policy.enabled:
-        return Sanitised(text=text, counts=counts)
     leave = frozenset(each for each in _KEEP_BY_DEFAULT if policy.actions[each] is Action.KEEP)
     # A removal can join other characters to a new finding, so that the search is repeated until there is none.
     for _ in range(MAX_PASSES):
@@ -208,11 +208,11 @@ _ORDER = {each: index for index, each in enumerate(DataType)}
 
 def _find(text: str, *, leave: frozenset[DataType] = frozenset()) -> tuple[Finding, ...]:
     """Find everything except the types to `leave`, which are last in precedence."""
-    if len(text) < SHORTEST_KEY and text.isascii() and text.isalpha():
-        return ()  # a name or a word: findings have digits, signs or blanks
+    if _is_word(text):
+        return ()
     prepared = PreparedText.of(plain_forms(text))
     findings = [*secrets_in(prepared), *machines_in(prepared), *numbers_in(prepared)]
-    if "@" in prepared.plain or prepared.mentions("at]", "at)", "at}"):
+    if "@" in prepared.plain or prepared.mentions("at]", "at)", "at}", " dot "):
         findings += emails_in(prepared)
     if prepared.numeric:
         findings += phones_in(prepared)
@@ -221,6 +221,11 @@ def _find(text: str, *, leave: frozenset[DataType] = frozenset()) -> tuple[Findi
     if DataType.STREET_ADDRESS not in leave:
         findings += addresses_in(prepared)
     return _without_overlaps(findings, len(text)) if findings else ()
+
+
+def _is_word(text: str) -> bool:
+    """Whether a text is a name or a word: findings have digits, signs or blanks."""
+    return len(text) < SHORTEST_KEY and text.isascii() and text.isalpha()
 
 
 def _without_overlaps(findings: Iterable[Finding], length: int) -> tuple[Finding, ...]:

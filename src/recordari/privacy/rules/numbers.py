@@ -37,7 +37,7 @@ _WALLET = re.compile(
 )
 _BASE_58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _SSN = re.compile(NOT_AFTER_WORD + r"(?!000|666|9)\d{3}([- ])(?!00)\d{2}\1(?!0000)\d{4}" + NOT_BEFORE_WORD)
-_SSN_WORDS = re.compile(r"\bssn|social(?: security|:|\s*#|\s+(?:no|num))|社会保障号|社保")
+_SSN_WORDS = re.compile(r"\bssn|social(?: security|:|\s*#|\s+(?:no|num)|(?: is| was)?[:,]? ?$)|社会保障号|社保")
 _BARE_SSN = re.compile(
     r"(?:\bssn\b|social security|\b(?:my|your|his|her|their) social\b)[^\d\n]{1,24}"
     r"((?!000|666|9)\d{3}(?!00)\d{2}(?!0000)\d{4})" + NOT_BEFORE_WORD
@@ -98,7 +98,8 @@ _PAPERS = re.compile(
     r"(?:passport|passeport|reisepass|pasaporte|passaport[eo]|护照|護照|パスポート|driver'?s?'? licen[cs]e|driving licen[cs]e"
     r"|führerschein|permis de conduire|carnet de conducir|national id(?:entity)?|identity card|\bid card|identity number"
     r"|identification number|(?:personal)?ausweis(?:nummer|-?nr)?|residence permit|aufenthaltstitel|voter(?:'?s)? (?:id|card)"
-    r"|permiso de residencia|permesso di soggiorno|titre de séjour|identity document|dowód osobisty"
+    r"|permiso de residencia|permesso di soggiorno|titre de séjour|identity document"
+    r"|dow(?:ód|odu|odem) osobist(?:y|ego|ym)|(?:resident|residence|green) card"
     r"|carte d'identité|tax(?:payer)? id|tax file number|steuer-?id|steuernummer"
     r"|steueridentifikationsnummer|sozialversicherungsnummer|\bsécu(?:rité sociale)?|social insurance|national insurance"
     r"|\bnhs|medicare|aadhaar|personnummer|fødselsnummer|codice fiscale|cédula|rodné číslo"
@@ -107,7 +108,7 @@ _PAPERS = re.compile(
     r"|\b(?:ssn|sin|nino|nin|itin|tin|pan|bsn|pesel|cpf|cnpj|nif|nie|dni|curp|rut|cuit|cuil|nric|hkid|tfn|cpr|nir|egn|oib|amka|ppsn?|cnp|svnr"
     r"|jmbg|mykad|kennitala|isikukood|asmens kodas|personas kods|rijksregisternummer|numéro national))"
     r"(?:[\s:#=\"'(,]|(?:no|nr|num|number|nummer|numéro|numero|número|n[°º]|is|was|to|es|est|ist|lautet|jest|è|é|code|id|card|的|号码|号|是|為|为)(?![a-z])\.?)"
-    r"{1,6}$"
+    r"{1,6}(?:(?:gb|uk|us|ie|de|fr|it|es|pt|nl|be|at|ch|pl|cz|se|no|dk|fi|in|cn|jp|kr|au|nz|ca|br|mx|za|ng|ke) )?$"
 )
 
 

@@ -82,7 +82,7 @@ _ONE_TIME = re.compile(
 _IN_FILES = re.compile(
     r"(?<![\w.:])[\w.*-]{1,80}:(?:\d{2,5}|\*):[\w.*-]{1,64}:[\w.*-]{1,64}:(?P<pgpass>[^\s:]{4,128})(?=\s|$)"
     r"|:thin:[\w.$-]{1,64}/(?P<thin>[^\s/@]{3,128})@"
-    r"|(?<=[\"':])\w{0,40}(?i:passw(?:or)?d|secret|token|api_?key)\w{0,20}[\"']?\s{0,2}(?:,|=>|\bvalue\s?=)\s{0,2}"
+    r"|(?<=[\"':])\w{0,40}(?i:passw(?:or)?d|pass(?![a-z])|pwd|secret|token|api_?key)\w{0,20}[\"']?\s{0,2}(?:,|=>|\bvalue\s?=)\s{0,2}"
     r"[\"'](?P<constant>[^\"'\n]{6,128})[\"']"
     r"|\b(?:echo|printf)\s{1,2}[\"']?(?P<piped>[^\s\"'|]{6,128})[\"']?\s{0,2}\|\s{0,2}sudo\b"
     r"|<[\w:.-]{0,40}(?i:passw(?:or)?d|secret|token|api_?key)[\w.-]{0,20}>\s{0,2}(?P<element>[^\s<>]{6,128})\s{0,2}</"
@@ -96,19 +96,20 @@ _IN_FILES = re.compile(
     r"(?P<after_user>[^\s/]{6,64})"
 )
 _FILE_WORDS = (
-    "auth", "login", "log-in", "log in", "logon", "cred", "sudo", "account", "zugang", "passw", "passphr", "passc", "secret",
+    "auth", "login", "log-in", "log in", "logon", "cred", "sudo", "account", "zugang", "pass", "pwd", "secret",
     "token", "key", "akia", "asia",
 )  # fmt: skip
 _ENCODED_PAIR = re.compile(r"[\"']auth[\"']\s{0,2}:\s{0,2}[\"'](?P<value>[A-Za-z0-9+/]{12,400}={0,2})[\"']")
 _PIN = re.compile(
     r"(?:\bpin\b(?: code| number)?(?: (?:for|of|to|on)(?: [\w'.-]{1,30}){1,4}?)?"
     r"(?: is|:|=| es| ist| est| è| é)\s{0,2}(?P<value>\d{4}|\d{6})"
-    r"|\b(?:door|gate|alarm|safe|garage|locker|entry|access|building|entrance) code(?: is|:|=)\s{0,2}"
-    r"(?P<entry>\d{4}|\d{6})"
+    r"|\b(?:door|gate|alarm|safe|garage|locker|entry|access|building|entrance|zugangs|tür|haustür|tor|alarm|tresor)[ -]?code"
+    r"(?: [^\W\d_]{1,20}){0,3}?(?: is|:|=| ist| lautet)\s{0,2}(?P<entry>[*#]?(?:\d{6}|\d{4})[*#]?)"
     r"|\b(?:code|código|codice) (?:for|of|to|für|zu|de|para|pour|per|della?) "
     r"(?:(?:the|my|our|his|her|their|die|den|das|unsere?|la|el|le|il|mi|mon) )?(?:door|gate|alarm|safe|garage|locker|building"
     r"|entrance|flat|house|tür|haustür|tor|tresor|puerta|porte|porta)"
     r"(?: is|:| ist| es| est| è| é)\s{0,2}(?P<opener>\d{4}|\d{6})"
+    r"|\b(?:safe|lock|locker|vault)(?:'s)? combination(?: is|:|=)\s{0,2}(?P<turned>\d{1,2}(?:-\d{1,2}){2,3})"
     r"|\bpuk\b(?: code| number)?(?: is|:|=)?\s{1,2}(?P<puk>\d{8}))(?![\d-])"
 )
 _SEED_PHRASE = re.compile(
@@ -139,15 +140,18 @@ _PLAIN_SUFFIX = re.compile(
     re.IGNORECASE,
 )
 _SEPARATOR = re.compile(
-    r"[\"'`*]{0,3}(?:\s(?:for|to|of|on|at|in|from|with|do|da|d[eiou]|del|della|der|des|dem|van|von|vom|zum|für|pour|para|per|dla"
-    r"|till?)(?:\s[\w'.-]{1,30}){1,4}?)?"
+    r"[\"'`*]{0,3}(?:\s(?:for|to|of|on|at|in|from|with|do|da|d[eiou]|dell?[aeo]?|d[ae]s|der|dem|van|von|vom|zum|zur|im|am|beim"
+    r"|f[üo]rs?|auf|pour|sur|aux?|para|per|en|nos?|nas?|al?|dla|till?|på|voor|op|bij)(?:\s[\w'.-]{1,30}){1,4}?)?"
     r"(?:\s?[{(]\s?(?:value|default|content)|\s?\([\w .-]{1,30}\))?\s{0,4}"
     r"(?P<sign>:=|=>|==|=|:|→|\b(?:is|was|(?:will|would|should|must) be)\b:?|['’]s\b:?"
     r"|\b(?:es|est|ist|lautet|è|é|är|er|je|jest)\b:?|是|为|は)\s{0,4}"
     r"(?:!{1,2}\w{1,20}\s{1,2})?(?:\b(?:now|still|currently|always|just|noch|immer|jetzt|toujours|ancora|ainda|todavía)\s)?"
     r"(?:[bru]{1,2}(?=[\"']))?(?P<quote>[\"'`]?)"
 )
-_DIRECT = re.compile(r"\s{1,2}(?:(?:to|as)\s)?(?P<quote>[\"'`]?)")
+_DIRECT = re.compile(
+    r"\s{1,2}(?:(?:to|as)\s|(?:for|of|from|для|от|für|vom|zum|de|du|del|do|da|per|pour|para|van|voor)\s(?:[^\W\d_]{1,20}\s){1,3}?"
+    r"(?=[\"'`]?[^\s\"'`]{0,40}[\d!@#$%^&*]))?(?P<quote>[\"'`]?)"
+)
 _USER = re.compile(r"\b(?i:user(?:name)?|log-?in|account|role)\b")
 _VALUE = re.compile(r"[^\s\"'`<>]{1,256}")
 _PLACEHOLDER = re.compile(
@@ -203,7 +207,7 @@ def secrets_in(text: PreparedText) -> Iterator[Finding]:
             yield _secret(*match.span(match.lastgroup))
     if plain.count(":") >= 4 or text.mentions(*_FILE_WORDS):
         yield from _secrets_of_files(plain)
-    if text.mentions("pin", "puk", "code"):
+    if text.mentions("pin", "puk", "code", "combination"):
         for match in _PIN.finditer(text.lower):
             assert match.lastgroup is not None
             yield _secret(*match.span(match.lastgroup))
