@@ -98,7 +98,8 @@ async def _answers(memory: Memory, evidence: frozenset[str]) -> list[Answered]:
 
 
 def _signs(question: Question, ordered: Sequence[Ranked]) -> tuple[float, ...]:
-    signs = signs_of(question, ordered, found_by=ordered[0].candidate.found_by if ordered else ())
+    ranks = ordered[0].ranks if ordered else None
+    signs = signs_of(question, ordered, found_by=[arm for arm, rank in (ranks or {}).items() if rank is not None])
     return tuple(getattr(signs, name) if signs is not None else 0.0 for name in NAMES)
 
 

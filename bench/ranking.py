@@ -35,7 +35,7 @@ from recordari.kit.resources import Resources
 from recordari.knowledge.rules.questions import FoundDocument, joined
 from recordari.recall import recall as product
 from recordari.recall.request import MAX_QUERY_CHARACTERS
-from recordari.recall.rules.candidates import Floats
+from recordari.recall.rules.numbering import Floats
 from recordari.recall.rules.ranking import Features, Weights, features_of, ranked, spread_over_sessions, weighed
 from recordari.recall.search import OF_CONVERSATIONS
 from recordari.wiring import open_resources
@@ -44,20 +44,20 @@ SETS = ("locomo", "longmemeval", "lifebench", "tau2")
 # The weights that are learnt, and where each begins. Words, late interaction and meaning stay as they are. A weight that the
 # sets at hand say nothing about stays where it began.
 LEARNT: Mapping[str, float] = {
-    "session": 1.0,
-    "following": 1.0,
-    "own_words": 1.0,
-    "interval": 1.0,
-    "inside": 1.0,
-    "disclosure": 1.0,
-    "newer": 1.0,
-    "entity": 1.0,
-    "speaker": 1.0,
-    "dated": 1.0,
+    "session": 0.7,
+    "following": 0.7,
+    "own_words": 0.7,
+    "interval": 0.7,
+    "inside": 0.7,
+    "disclosure": 0.7,
+    "newer": 0.7,
+    "entity": 0.7,
+    "speaker": 0.7,
+    "dated": 0.7,
     "question": 0.0,
 }
 EQUAL = Weights(**dict[str, Any](LEARNT))
-RIDGE = 0.6  # how firmly a weight stays
+RIDGE = 0.3  # how firmly a weight stays
 TEMPERATURE = 0.3  # of scores: a candidate so far below another is e times less likely
 MOST_STEPS = 120
 

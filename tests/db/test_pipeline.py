@@ -188,6 +188,19 @@ async def test_a_query_that_takes_too_long_is_given_up(memory: Memory) -> None:
     assert await noted(memory.resources.database, memory) == []
 
 
+async def test_a_transaction_that_the_database_gave_up_can_be_asked_for_again(
+    database: Database, memory: Memory
+) -> None:
+    """It gives one up when we are slow between two statements, or when its clock is stepped."""
+    impatient = Query("tests.impatient", "Gives up soon.", "SET LOCAL idle_in_transaction_session_timeout = '20ms'")
+    with pytest.raises(DatabaseUnavailable):
+        async with database.transaction(memory.identity) as tx:
+            await tx.run(impatient)
+            await asyncio.sleep(0.5)
+            await tx.run(NOTE, user_id="ana")
+    assert await database.execute(memory.identity, NOTED) == []
+
+
 async def test_who_finds_every_connection_in_use_is_told_to_come_back(memory: Memory) -> None:
     """That the database cannot be reached would be wrong: it works for others at that moment."""
     database = Database(memory.resources.database.dsn, PoolOptions(min_size=1, max_size=1, timeout=0.05))

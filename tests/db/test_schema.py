@@ -19,7 +19,6 @@ from recordari.config import Settings
 from recordari.core.identity import AskedScope
 from recordari.db.queries import Queries, Query
 from recordari.memory import storage as memory_storage
-from recordari.recall import passage_storage
 from recordari.recall import storage as recall_storage
 from recordari.recall.storage import Search
 from recordari.sessions import storage as sessions_storage
@@ -148,7 +147,7 @@ def every_statement() -> list[Query]:
     ]
     sent = [recall_storage.statement(variant, [by_index]) for variant in variants for by_index in (False, True)]
     early = [query for variant in variants for query in recall_storage.early_queries(variant).values()]
-    of_passages = [passage_storage.passages_statement(variant) for variant in variants]
+    of_passages = [recall_storage.passages_statement(variant) for variant in variants]
     written = [memory_storage.INSERT_ITEMS, sessions_storage.ADD_MESSAGES]
     return [*whole, *sent, *early, *of_passages, *written]
 

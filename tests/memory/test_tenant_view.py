@@ -169,3 +169,20 @@ async def test_what_is_embedded_first_while_a_tenant_is_moved_does_not_finish_th
         models = await vector_storage.find_models(tx)
     primary = memory.resources.embedders.primary
     assert primary is not None and (models.active, models.target) == (primary.model_id, "another")
+
+
+async def test_of_a_large_tenant_a_part_is_counted_and_the_rest_is_of_the_same_sort(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ana = memory.acting_as(user="ana")
+    await ana.remember_many(
+        [NewItem(content=f"The ferry number {number} leaves at noon.", scope=Scope.USER) for number in range(12)]
+    )
+    views = memory.resources.get(TenantViews)
+    views.forget_tenant(memory.identity.tenant_id)
+    whole = await look(memory)
+    monkeypatch.setattr(tenant_view, "MOST_COUNTED", 5)
+    views.forget_tenant(memory.identity.tenant_id)
+    part = await look(memory)
+    assert (part.items, part.distinct_items) == (whole.items, whole.distinct_items) == (12, 12)
+    assert part.read.items == 12 and part.mean_length == pytest.approx(whole.mean_length, rel=0.2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recordari.memory.rules import asked_by
+from recordari.memory.rules import Collection, asked_by
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,10 @@ from recordari.memory.rules import asked_by
 )
 def test_how_plainly_a_question_asks_for_the_present(question: str, present: float) -> None:
     assert asked_by(question).present == present
+
+
+def test_rarity_hardly_tells_terms_apart_in_a_small_memory() -> None:
+    small = Collection(items=1, mean_length=5.0, frequencies={"ana": 1})
+    large = Collection(items=1_000, mean_length=5.0, frequencies={"ana": 1_000})
+    assert small.rarity("drink") < 2 * small.rarity("ana")
+    assert large.rarity("drink") > 50 * large.rarity("ana")

@@ -11,7 +11,8 @@ import numpy as np
 from recordari.core.identity import Scope
 from recordari.core.items import Trust
 from recordari.recall.rules.arms import ArmHits, Depths, find_rows
-from recordari.recall.rules.candidates import Candidate, Columns
+from recordari.recall.rules.candidates import Columns
+from recordari.recall.rules.numbering import Candidate
 
 NOW = datetime(2026, 5, 2, tzinfo=UTC)
 

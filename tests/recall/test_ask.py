@@ -12,6 +12,7 @@ from recordari.app import Memory
 from recordari.core.identity import Identity
 from recordari.errors import InvalidInput, ProviderError
 from recordari.recall.ask import CitedStatement, CitingAnswerer
+from recordari.sessions.rules.window import NewMessage
 
 SAID = (
     ("Ruth", "We adopted a greyhound called Pepper last spring. She sleeps most of the day.", 3),
@@ -113,3 +114,22 @@ async def test_a_statement_of_a_model_must_cite_what_it_was_shown(home: Memory) 
         model.says = says
         answer = await asked.ask("What is the name of Ruth's greyhound?")
         assert answer.writer == "extract" and "Pepper" in (answer.answer or "")
+
+
+async def test_a_message_is_quoted_before_the_summary_that_repeats_it(memory: Memory) -> None:
+    chat = memory.bound(Identity(tenant_id=memory.identity.tenant_id)).acting_as(
+        user="maria", agent="helper", session="one"
+    )
+    said = [
+        "I run a small bakery in Trieste.",
+        "We open at half past six and close at two. My supplier for flour is Molino Rossi, contact Gianni.",
+        "Please answer in short bullet points.",
+        "My daughter Lea plays the trumpet.",
+        "The oven is repaired by Mr. Novak.",
+    ]
+    await chat.add_messages([NewMessage(content=text) for text in said])
+    await settled(memory)
+    answer = await chat.acting_as(session="two").ask("Who is the flour supplier?")
+    assert "Molino Rossi" in answer.quotes[0].text
+    assert (await chat.get_item(answer.quotes[0].id)).kind == "chat_message"
+    assert "\n" not in "".join(quote.text for quote in answer.quotes)

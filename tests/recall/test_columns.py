@@ -11,7 +11,9 @@ import numpy as np
 from recordari.core import text
 from recordari.core.identity import AskedScope, Scope
 from recordari.core.items import Trust
-from recordari.recall.rules.candidates import Candidate, Columns
+from recordari.memory.rules import traits_of
+from recordari.recall.rules.candidates import Columns
+from recordari.recall.rules.numbering import Candidate
 
 BEGAN = datetime(2026, 5, 2, tzinfo=UTC)
 WORDS = "kayak violin bakery greenhouse printer tandem loom telescope".split()
@@ -85,3 +87,22 @@ def test_what_is_long_gone_is_not_kept() -> None:
         columns = Columns(rows=rows, known=(columns, np.array([1, 2, 3, -1])))
     assert columns.threads.max() < 1_100
     assert np.array_equal(columns.after, Columns(rows=rows).after)
+
+
+def test_a_record_without_a_speaker_discloses_nothing() -> None:
+    said = row(1, random.Random(1))._replace(speaker="Ana", traits=int(traits_of("I love my new kayak.")))
+    columns = Columns(rows=[said, said._replace(item_id=UUID(int=2), speaker=None)])
+    assert columns.disclosure[0] > 0
+    assert columns.disclosure[1] == 0
+
+
+def test_a_text_is_quoted_by_itself_or_by_its_many_first_words() -> None:
+    spoken = [f"word{number}" for number in range(30)]
+    rows = [
+        row(number, random.Random(number))._replace(terms=text.hashes(words).tobytes())
+        for number, words in enumerate((spoken, spoken[1:], spoken[:5]))
+    ]
+    columns = Columns(rows=rows)
+    assert columns.are_verbatim(spoken).tolist() == [True, False, False]
+    assert columns.are_verbatim([*spoken[:14], "cu"]).tolist() == [True, False, False]
+    assert columns.are_verbatim(spoken[:5]).tolist() == [False, False, True]

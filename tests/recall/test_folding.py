@@ -9,8 +9,8 @@ from uuid import UUID
 
 from recordari.core.identity import Scope
 from recordari.core.items import EDITED_FROM, Item, Kind, Tier, Trust
-from recordari.recall.rules.candidates import Candidate
 from recordari.recall.rules.folding import Folded, folded
+from recordari.recall.rules.numbering import Candidate
 from recordari.recall.rules.ranking import Ranked
 
 NOW = datetime(2026, 5, 2, tzinfo=UTC)

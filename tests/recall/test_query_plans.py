@@ -35,6 +35,7 @@ from recordari.memory.index import Changes, decide
 from recordari.memory.vector_storage import IndexSpec, VectorIndex, VectorIndexes
 from recordari.models.embedding import Embedders
 from recordari.operations.doctor import State, check_vector_indexes
+from recordari.recall import snapshot_storage
 from recordari.recall import storage as recall_storage
 from recordari.recall.rules.temporal.times import Interval
 from recordari.recall.search import exact_below
@@ -234,8 +235,7 @@ async def test_facts_looked_for_apart_are_found_by_the_same_indexes(indexed: Res
 async def test_how_rare_a_word_is_is_counted_in_the_text_index(resources: Resources) -> None:
     plan = Plan()
     explaining = cast("Database", ExplainingDatabase(resources.database, plan))
-    with pytest.raises(ValueError):  # there is no answer to read
-        await memory_storage.document_frequencies(explaining, who(LARGE), ["w7"])
+    await memory_storage.document_frequencies(explaining, who(LARGE), ["w7"])
     assert plan.uses("Bitmap Index Scan", "items_text")
     assert not plan.reads_all("items")
 
@@ -433,15 +433,19 @@ def test_no_index_is_named_after_its_tenant() -> None:
         (sessions_storage.ADD_MESSAGES, "items_by_ref", "owned_by"),
         (recall_storage.queries.version, "memory_versions_pkey", "owner_class"),
         (
-            recall_storage.queries.owned_rows.filled(
-                changes=recall_storage.queries.changes.sql,
-                owned=recall_storage.queries.owned.sql,
-                live="true",
-                visible="true",
-                snapshot_columns="i.item_id",
-            ),
+            snapshot_storage.filled(snapshot_storage.queries.owned_rows, history=True, archived=True),
             "memory_versions_pkey",
             "owner_class",
+        ),
+        (
+            snapshot_storage.filled(snapshot_storage.queries.owned_rows, history=True, archived=True),
+            "vectors_by_owner",
+            "owner",
+        ),
+        (
+            snapshot_storage.filled(snapshot_storage.queries.changed_rows, history=True, archived=True),
+            "vectors_pkey",
+            "item_id",
         ),
     ],
 )

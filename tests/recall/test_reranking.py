@@ -11,7 +11,7 @@ from recordari.config import Settings
 from recordari.core.identity import Scope
 from recordari.core.items import Trust
 from recordari.models.pull import needed_models
-from recordari.recall.rules.candidates import Candidate
+from recordari.recall.rules.numbering import Candidate
 from recordari.recall.rules.ranking import Ranked
 from recordari.recall.rules.reranking import MOST_CHARACTERS, blended, matching_part, passage
 

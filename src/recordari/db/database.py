@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Generic, TypeVar, cast
 
@@ -20,7 +21,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import BaseRowFactory, args_row, dict_row, kwargs_row, scalar_row
 
 from recordari.core.identity import Identity, TenantId, UserId
-from recordari.db.pipeline import Part, answers_of, forget_prepared, is_unsure, late_rows_of, records_of, rows_of
+from recordari.db.pipeline import Part, RawAnswer, answers_of, forget_prepared, is_unsure, records_of, rows_of
 from recordari.db.pool import Connection, Pool, PoolOptions
 from recordari.db.queries import Queries, Query, with_bound
 from recordari.db.records import Record, reader
@@ -203,16 +204,19 @@ class Database:
         connection, answers = await self._round_trip(parts, role=role_of(identity))
         return rows_of(connection, answers[-1])
 
-    async def execute_late(
-        self, identity: Identity, query: Query, *, late: int, **parameters: Any
-    ) -> tuple[list[tuple[Any, ...]], list[Callable[[bytes], Any]]]:
-        """The same, but the last columns of a row are left as they were sent; also how to read each of those.
-
-        For many long rows of which few are looked at.
-        """
-        parts = [bind(identity), (query, with_bound({"tenant_id": identity.tenant_id}, parameters))]
-        connection, answers = await self._round_trip(parts, role=role_of(identity))
-        return late_rows_of(connection, answers[-1], late)
+    async def execute_raw(
+        self, identity: Identity, query: Query, parameters: Mapping[str, Any], also: Sequence[BatchedQuery[Any]] = ()
+    ) -> RawAnswer:
+        """The same for a query whose rows are read one by one; `also` are read before it, as their own identities."""
+        parts: list[Part] = []
+        for one in also:
+            reading = one.identity or identity
+            parts += [bind(reading), (_as_role(one.query, role_of(reading)), one.parameters(_bound(reading)))]
+        parts += [bind(identity), (_as_role(query, role_of(identity)), with_bound(_bound(identity), parameters))]
+        connection, answers = await self._round_trip(parts, role=None)
+        for one, answer in zip(also, answers[1::2], strict=False):
+            one.receive(records_of(connection, answer))
+        return RawAnswer(query, answers[-1])
 
     async def pipeline(
         self,
@@ -376,6 +380,16 @@ def bind(identity: Identity, thread: str | None = None) -> Part:
     }
 
 
+def _bound(identity: Identity) -> dict[str, Any]:
+    return {"tenant_id": identity.tenant_id}
+
+
+@lru_cache(maxsize=256)
+def _as_role(query: Query, role: str | None) -> Query:
+    """The query under the name by which a connection keeps its plan for this role."""
+    return query if role is None else replace(query, name=f"{query.name}@{role}")
+
+
 def role_of(identity: Identity) -> str | None:
     """The database role that an identity acts under; None: the application's own."""
     return TENANT_ROLE if identity.spans_users else None
@@ -402,6 +416,8 @@ def translated(error: BaseException) -> RecordariError | None:
             return DatabaseUnavailable()
         case psycopg.errors.QueryCanceled():
             return DatabaseUnavailable("the database took too long; try again or ask for less")
+        case psycopg.errors.IdleInTransactionSessionTimeout() | psycopg.errors.TransactionTimeout():
+            return DatabaseUnavailable()  # we were slow, or its clock was stepped; the driver files these under faults
         case psycopg.errors.UndefinedTable() | psycopg.errors.UndefinedColumn():
             return ConfigurationError("the database schema is not the one expected; run `recordari db migrate`")
         case (
@@ -431,10 +447,12 @@ def translated(error: BaseException) -> RecordariError | None:
 class BatchedQuery(Generic[T]):
     """A query that only reads, with its parameters; it has an `answer` after `Database.read_batch`."""
 
-    __slots__ = ("_answer", "_parameters", "_read", "_rows", "query")
+    __slots__ = ("_answer", "_parameters", "_read", "_rows", "identity", "query")
 
     def __init__(self, query: Query, read: Callable[[list[Record]], T], **parameters: Any) -> None:
         self.query = query
+        self.identity: Identity | None = None
+        """As whom `Database.execute_raw` reads it, if not as its caller."""
         self._read = read
         self._parameters = parameters
         self._rows: list[Record] | None = None
@@ -443,6 +461,10 @@ class BatchedQuery(Generic[T]):
     def receive(self, rows: list[Record]) -> None:
         """Take the rows of the last time that it was sent."""
         self._rows, self._answer = rows, None
+
+    @property
+    def was_sent(self) -> bool:
+        return self._rows is not None
 
     @property
     def answer(self) -> T:

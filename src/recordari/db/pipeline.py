@@ -148,16 +148,49 @@ def rows_of(connection: Connection, answer: PGresult) -> list[tuple[Any, ...]]:
     return reader.load_rows(0, answer.ntuples, tuple)
 
 
-def late_rows_of(
-    connection: Connection, answer: PGresult, late: int
-) -> tuple[list[tuple[Any, ...]], list[Callable[[bytes], Any]]]:
-    """The rows of a binary answer whose last columns stay as they were sent, and how to read each of those."""
-    types = [answer.ftype(column) for column in range(answer.nfields)]
-    reader = Transformer(connection)
-    reader.set_pgresult(answer, set_loaders=False)
-    reader.set_loader_types([*types[:-late], *[_BYTES] * late], Format.BINARY)
-    reads: list[Callable[[bytes], Any]] = [reader.get_loader(oid, Format.BINARY).load for oid in types[-late:]]
-    return reader.load_rows(0, answer.ntuples, tuple), reads
+class RawAnswer:
+    """The answer of a binary query, whose values are read one by one: for many long rows of which few are looked at."""
+
+    __slots__ = ("_loads", "_result")
+
+    def __init__(self, query: Query, result: PGresult) -> None:
+        self._result = result
+        loads = _LOADS.get(query.name)
+        if loads is None:
+            # Of no connection: all of them have the same time zone and encoding.
+            reader = Transformer()
+            types = [result.ftype(column) for column in range(result.nfields)]
+            loads = _LOADS[query.name] = [
+                _read_jsonb if oid == _JSONB else reader.get_loader(oid, Format.BINARY).load for oid in types
+            ]
+        self._loads = loads
+
+    def __len__(self) -> int:
+        return self._result.ntuples
+
+    def sent(self, row: int, column: int) -> bytes | None:
+        """A value as it was sent."""
+        return self._result.get_value(row, column)
+
+    def value(self, row: int, column: int) -> Any:
+        sent = self._result.get_value(row, column)
+        return None if sent is None else self._loads[column](sent)
+
+    def values(self, row: int, columns: Iterable[int]) -> list[Any]:
+        sent, loads = self._result.get_value, self._loads
+        return [None if (value := sent(row, column)) is None else loads[column](value) for column in columns]
+
+
+_JSONB = 3802
+
+
+def _read_jsonb(sent: bytes) -> Any:
+    """JSON after a byte for its version; most metadata is empty."""
+    return {} if sent == b"\x01{}" else json.loads(sent[1:])
+
+
+_LOADS: dict[str, list[Callable[[bytes], Any]]] = {}
+"""How the columns of each such query are read."""
 
 
 def records_of(connection: Connection, answer: PGresult) -> list[dict[str, Any]]:
@@ -175,7 +208,6 @@ class EncodedValue:
 
 
 _TEXT, _BINARY = 0, 1
-_BYTES = 17  # the type bytea, whose values are read as they are
 
 
 def written(values: Iterable[object]) -> tuple[list[bytes | None], list[int]]:
@@ -196,15 +228,17 @@ def written(values: Iterable[object]) -> tuple[list[bytes | None], list[int]]:
             encoded.append(write(value))
             formats.append(_BINARY)
         else:
-            if isinstance(value, list | tuple):
-                text = ("{" + ",".join([_element(member) for member in value]) + "}").encode()
-            else:
-                text = _text(value).encode()
+            text = (array_literal(value) if isinstance(value, list | tuple) else _text(value)).encode()
             if b"\x00" in text:
                 raise psycopg.DataError("text must not contain NUL (0x00)")
             encoded.append(text)
             formats.append(_TEXT)
     return encoded, formats
+
+
+def array_literal(values: Iterable[object]) -> str:
+    """An array as PostgreSQL reads it; its text may be an element of another array."""
+    return "{" + ",".join([_element(value) for value in values]) + "}"
 
 
 def _element(value: object) -> str:

@@ -47,7 +47,8 @@ def _conversions(into: Any) -> list[tuple[str, Callable[[Any], Any]]]:
 
 def _conversion(hint: Any) -> Callable[[Any], Any] | None:
     if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return hint
+        members: dict[str, StrEnum] = {str(member): member for member in hint}
+        return lambda value: members.get(value) or hint(value)
     parts = get_args(hint)
     if NoneType in parts:
         return next((convert for part in parts if (convert := _conversion(part)) is not None), None)

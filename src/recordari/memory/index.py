@@ -111,11 +111,11 @@ async def embed(resources: Resources, identity: Identity, batch: Batch) -> None:
         matrices[model_id] = await _vectors_of(embedder, texts)
     named = [(text.item_id, entity) for text in texts for entity in entities_in(text.content, speaker=text.speaker)]
     async with resources.database.transaction(identity) as tx:
+        await vector_storage.save_entities(tx, named)  # first: vectors carry the names
         for model_id, matrix in matrices.items():
             await vector_storage.save_vectors(tx, model_id, texts, matrix)
         if models.active is None and matrices:
             await vector_storage.choose_model(tx, next(iter(matrices)))
-        await vector_storage.save_entities(tx, named)
         topics = await _add_next_work(tx, texts, extraction_of(models.settings))
         if len(batch) >= IMPORTED:
             await look_later(resources, tx)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,12 +11,11 @@ from enum import IntFlag, StrEnum
 from typing import Any
 from uuid import UUID
 
-import numpy as np
-
 from recordari.core import text
 from recordari.core.described import DESCRIBED
 from recordari.core.items import Kind
 from recordari.core.text import STOP_WORDS, terms
+from recordari.privacy.rules.findings import LONGEST_MASK, MASK
 
 PREVIOUS_HEAD = 200  # characters of the message before that are embedded with a message
 LONG_TEXT = 3_000  # characters; a longer text is also searched passage by passage
@@ -304,10 +304,14 @@ class EntityLink:
 
 
 _EMAIL = re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}\b")
+# A number with its unit is none: 14th, 10am, 1990s, 250ml.
 _IDENTIFIER = re.compile(
-    r"\b(?=\w{0,60}\d)(?=\w{0,60}[A-Za-z])\w{4,60}\b|\b[A-Za-z]{1,8}-\d{2,12}\b|\b\w{1,60}_\w{1,60}\b"
+    r"\b(?!\d{1,60}(?:[a-z]{1,3}|[KMGT]i?B)\b)(?=\w{0,60}\d)(?=\w{0,60}[A-Za-z])\w{4,60}\b|\b[A-Za-z]{1,8}-\d{2,12}\b|\b\w{1,60}_\w{1,60}\b"
 )
 _QUOTED = re.compile(r"[\"“«]([^\"”»\n]{2,60})[\"”»]")
+_BEFORE_JSON, _AFTER_JSON = re.compile(r"(?:[\[{]|\":)\s{0,4}$"), re.compile(r"\s{0,4}[:\]}]")
+# What stands where somebody masked a value: our masks, and those that other programs leave, such as <PERSON> or [REDACTED].
+_MASKED = re.compile(rf"{MASK.pattern}|<[A-Z][A-Z_]{{1,30}}>|\[[A-Z][A-Z_]{{1,30}}\]")
 _NAME = re.compile(r"\b[A-Z][\w'’]{1,30}(?:[ -](?:of |the |de |van |von )?[A-Z][\w'’]{1,30}){0,3}")
 _SENTENCE_START = re.compile(r"(?:^|[.!?…:;\n]\s{0,10}|[\"“(]\s{0,3})$")
 # Capitalised for other reasons than being a name.
@@ -315,39 +319,59 @@ _NOT_NAMES = STOP_WORDS | frozenset(
     """monday tuesday wednesday thursday friday saturday sunday january february march april may june july august
     september october november december hi hey hello thanks thank yes no yeah wow oh ok okay sure great good well
     also please sorry absolutely definitely congrats congratulations maybe let lets here there now today tomorrow
-    yesterday english""".split()
+    yesterday english mondays tuesdays wednesdays thursdays fridays saturdays sundays""".split()
 )
+_CONTRACTED = re.compile(r"(?:n't|'(?:m|re|ve|ll|d|s))$")  # "I'm" of "I'm Rosa Falk"
 
 
 def entities_in(text: str, *, speaker: str | None = None) -> tuple[Entity, ...]:
-    """The names in a text, and its speaker; each once, in order of appearance."""
+    """The names in a text, and its speaker; each once, in order of appearance. A mask is no name."""
     entities: dict[str, Entity] = {}
-    for entity in _all_entities(text[:EXAMINED], speaker):
+    for entity in _all_entities(_unmasked(text), speaker):
         if len(entity.key) > 1:
             entities.setdefault(entity.key, entity)
     return tuple(entities.values())[:MAX_ENTITIES]
 
 
+def _unmasked(text: str) -> str:
+    """The part of a text that is searched for names, with NUL, which no stored text has, in place of its masks."""
+    examined = text[: EXAMINED + LONGEST_MASK]
+    if "[" in examined or "<" in examined:
+        examined = _MASKED.sub(lambda mask: "\0" * len(mask.group()), examined)
+    return examined[:EXAMINED]
+
+
 def _all_entities(text: str, speaker: str | None) -> Iterator[Entity]:
-    if speaker and speaker.casefold() not in {"user", "assistant", "system", "tool"}:
+    if speaker and speaker.casefold() not in {"user", "assistant", "system", "tool"} and not _MASKED.search(speaker):
         yield Entity(EntityKind.PERSON, speaker)
-    for match in _EMAIL.finditer(text):
-        yield Entity(EntityKind.EMAIL, match.group())
-    for match in _IDENTIFIER.finditer(text):
-        yield Entity(EntityKind.IDENTIFIER, match.group())
-    for match in _QUOTED.finditer(text):
-        yield Entity(EntityKind.TERM, match.group(1).strip())
+    ends: dict[int, int] = {}  # of the address or identifier around each position
+    for kind, pattern in ((EntityKind.EMAIL, _EMAIL), (EntityKind.IDENTIFIER, _IDENTIFIER)):
+        for match in pattern.finditer(text):
+            ends |= dict.fromkeys(range(*match.span()), match.end())
+            yield Entity(kind, match.group())
+    yield from (Entity(EntityKind.TERM, match.group(1).strip()) for match in _QUOTED.finditer(text) if _is_term(match))
     for match in _NAME.finditer(text):
+        if ends.get(match.start(), 0) >= match.end():
+            continue  # "HH" of "HH-204" is not a name
         before = text[max(0, match.start() - 14) : match.start()]
         name = _trimmed_name(match.group(), starts_sentence=_SENTENCE_START.search(before) is not None)
         if name:
             yield Entity(EntityKind.NAME, name)
 
 
+def _is_term(quoted: re.Match[str]) -> bool:
+    """Return whether words are quoted: no mask, no number, and not what JSON quotes for its grammar."""
+    words, text = quoted.group(1), quoted.string
+    if "\0" in words or not any(map(str.isalpha, words)):
+        return False
+    before = text[max(0, quoted.start() - 6) : quoted.start()]
+    return not _BEFORE_JSON.search(before) and not _AFTER_JSON.match(text, quoted.end())
+
+
 def _trimmed_name(run: str, *, starts_sentence: bool) -> str | None:
     """The name inside a run of capitalised words; None when there is none."""
     words = run.replace("’", "'").removesuffix("'s").split(" ")
-    while words and words[0].casefold().removesuffix("'s") in _NOT_NAMES:
+    while words and _CONTRACTED.sub("", words[0].casefold()) in _NOT_NAMES:
         words = words[1:]
         starts_sentence = False
     while words and words[-1].casefold() in _NOT_NAMES:
@@ -377,6 +401,10 @@ def extraction_of(settings: Mapping[str, object]) -> Extraction:
         return Extraction.USERS
 
 
+OTHER_ITEMS = 20
+"""Supposed items that have no term of a question, beside those of a memory: of few items, frequencies say little."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collection:
     """Statistics of a tenant's items, with the frequencies of the terms of a question."""
@@ -386,9 +414,9 @@ class Collection:
     frequencies: Mapping[str, int]
 
     def rarity(self, term: str) -> float:
-        """Inverse document frequency, never negative."""
-        count = min(self.frequencies.get(term, 0), self.items)
-        return float(np.log1p((self.items - count + 0.5) / (count + 0.5)))
+        """Inverse document frequency, never negative. In a small memory it hardly tells terms apart."""
+        count, items = min(self.frequencies.get(term, 0), self.items), self.items + OTHER_ITEMS
+        return math.log1p((items - count + 0.5) / (count + 0.5))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

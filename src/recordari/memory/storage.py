@@ -18,6 +18,7 @@ from recordari.core.ids import new_id
 from recordari.core.items import EXTRACT_TOPIC, KINDS, WRITTEN_COLUMNS, Item, Kind, Prepared
 from recordari.core.text import tsquery_literal
 from recordari.db.database import BatchedQuery, Database, Transaction
+from recordari.db.pipeline import array_literal
 from recordari.db.queries import Queries
 from recordari.db.records import Record, reader
 from recordari.memory.rules import SETTING, Entity, Extraction, Indexed, Retirement
@@ -143,6 +144,7 @@ def insert_values(rows: Sequence[Row], *, topic: str, has_names: bool = True) ->
         "model_id": meant[0].model_id if meant else None,
         "dimensions": len(meant[0].embedding) if meant else None,
         "embeddings": np.concatenate([meaning.embedding for meaning in meant]) if meant else None,
+        "names": [array_literal({entity.key: None for entity in meaning.entities}) for meaning in meant],
         "entity_items": [item_id for item_id, _ in named],
         **entity_columns([entity for _, entity in named]),
         "topic": topic,
@@ -335,18 +337,31 @@ class CollectionCounts:
     passages: int
 
 
-def ask_collection() -> BatchedQuery[CollectionCounts]:
-    return BatchedQuery(queries.collection, lambda rows: CollectionCounts(**rows[0]))
+def ask_collection(*, most: int) -> BatchedQuery[CollectionCounts]:
+    """Count the items one by one, at most so many."""
+    return BatchedQuery(queries.collection, lambda rows: CollectionCounts(**rows[0]), most=most)
 
 
 def ask_written_count() -> BatchedQuery[int]:
     return BatchedQuery(queries.written_count, lambda rows: int(rows[0]["items"]))
 
 
-async def document_frequencies(database: Database, identity: Identity, terms: Sequence[str]) -> dict[str, int]:
+def ask_document_frequencies(identity: Identity, terms: Sequence[str]) -> BatchedQuery[dict[str, int]]:
     literals = [tsquery_literal([term]) for term in terms]
-    rows = await database.execute(identity, queries.document_frequencies, queries=literals, cap=FREQUENCY_CAP)
-    return {term: count for term, (count,) in zip(terms, rows, strict=True)}
+    asked = BatchedQuery(
+        queries.document_frequencies,
+        lambda rows: {term: row["frequency"] for term, row in zip(terms, rows, strict=True)},
+        queries=literals,
+        cap=FREQUENCY_CAP,
+    )
+    asked.identity = identity
+    return asked
+
+
+async def document_frequencies(database: Database, identity: Identity, terms: Sequence[str]) -> dict[str, int]:
+    asked = ask_document_frequencies(identity, terms)
+    await database.read_batch(identity, [asked])
+    return asked.answer
 
 
 MOST_VERSIONS = 200

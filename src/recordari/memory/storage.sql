@@ -73,9 +73,10 @@ WITH given AS MATERIALIZED (
     SELECT next_topic, %(tenant_id)s::uuid, item_id FROM meant WHERE next_topic IS NOT NULL ORDER BY ordinal
 ), embedded AS (
     INSERT INTO vectors (
-        tenant_id, item_id, model_id, live, kind, scope, user_id, agent_id, session_id, event_time, embedding)
+        tenant_id, item_id, model_id, live, kind, scope, user_id, agent_id, session_id, event_time, embedding, names)
     SELECT %(tenant_id)s::uuid, item_id, %(model_id)s::text, true, kind, scope, user_id, agent_id, session_id, event_time,
-        public.subvector(%(embeddings)s::halfvec, slot * %(dimensions)s::integer + 1, %(dimensions)s::integer)
+        public.subvector(%(embeddings)s::halfvec, slot * %(dimensions)s::integer + 1, %(dimensions)s::integer),
+        (%(names)s::text[])[slot + 1]::text[]
     FROM meant WHERE holds
 ), named AS MATERIALIZED (
     SELECT g.*, CASE WHEN m.scope IN ('user', 'session') THEN m.user_id END AS user_id
@@ -127,12 +128,13 @@ WITH model AS MATERIALIZED (
         AND (NOT EXISTS (SELECT 1 FROM model) OR model_id <> %(model_id)s::text)
 ), embedded AS (
     INSERT INTO vectors (
-        tenant_id, item_id, model_id, live, archived, kind, scope, user_id, agent_id, session_id, event_time, embedding)
+        tenant_id, item_id, model_id, live, archived, kind, scope, user_id, agent_id, session_id, event_time, embedding, names)
     SELECT %(tenant_id)s::uuid, c.item_id, %(model_id)s::text, c.live, c.archived, c.kind, c.scope, c.user_id, c.agent_id,
-        c.session_id, c.event_time, %(embedding)s::halfvec
+        c.session_id, c.event_time, %(embedding)s::halfvec, %(entity_keys)s::text[]
     FROM changed c, model
     ON CONFLICT (tenant_id, model_id, item_id) DO UPDATE SET
-        embedding = excluded.embedding, event_time = excluded.event_time, live = excluded.live, archived = excluded.archived
+        embedding = excluded.embedding, names = excluded.names, event_time = excluded.event_time, live = excluded.live,
+        archived = excluded.archived
 ), known AS MATERIALIZED (
     SELECT e.entity_id, e.key FROM entities e, model WHERE e.tenant_id = %(tenant_id)s AND e.key = ANY(%(entity_keys)s::text[])
 ), unmentioned AS (
@@ -206,17 +208,20 @@ WHERE n.tenant_id = %(tenant_id)s AND b.item_id IS NOT NULL LIMIT 1
 -- name: collection
 -- The number of items that recall may show, the number without repetitions, the mean number of terms of these, and the number
 -- of passages.
--- A fact repeats the message that it was taken from, while that message may be shown.
+-- A fact repeats the message that it was taken from, while that message may be shown. Of a large tenant only so many items are
+-- counted: a million take longer than a question may wait.
 SELECT count(*) AS items, count(*) FILTER (WHERE NOT r.is_repeated) AS distinct_items,
     COALESCE(avg(octet_length(i.terms) / 4) FILTER (WHERE NOT r.is_repeated), 0)::float8 AS mean_length,
     (SELECT count(*) FROM passages p WHERE p.tenant_id = %(tenant_id)s) AS passages
 -- Facts are looked up singly: as a join, a plan from before an import was analysed would scan all of it for each.
-FROM items i CROSS JOIN LATERAL (
+FROM (
+    SELECT item_id, kind, terms FROM items
+    WHERE tenant_id = %(tenant_id)s AND invalid_at IS NULL AND superseded_by IS NULL AND deleted_at IS NULL AND anonymized_at IS NULL
+    LIMIT %(most)s) i CROSS JOIN LATERAL (
     SELECT i.kind = 'fact' AND EXISTS (
         SELECT 1 FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id
             AND s.invalid_at IS NULL AND s.superseded_by IS NULL AND s.deleted_at IS NULL AND s.anonymized_at IS NULL
         WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0) AS is_repeated) r
-WHERE i.tenant_id = %(tenant_id)s AND i.invalid_at IS NULL AND i.superseded_by IS NULL AND i.deleted_at IS NULL AND i.anonymized_at IS NULL
 
 -- name: written_count
 -- The number of items that recall may show, as the writes have counted it.

@@ -15,7 +15,7 @@ from typing import Any
 from recordari.core.cache import BoundedMap
 from recordari.core.identity import Identity, TenantId, job_identity
 from recordari.core.telemetry import get_log
-from recordari.db.database import Database
+from recordari.db.database import BatchedQuery, Database
 from recordari.errors import RecordariError
 from recordari.memory import storage as memory_storage
 from recordari.memory import vector_storage
@@ -30,6 +30,7 @@ MOST_TERMS = 20_000
 SHORTEST, LONGEST = 1.0, 300.0  # seconds until a view is looked at again
 OVERDUE = 2.0  # times that: then it is not used any more
 MOVED = 0.05  # a tenant that grew by less than this part has the same rare and common terms
+MOST_COUNTED = 50_000  # items of a tenant that are counted one by one
 COUNTED_ANEW = 5_000  # a tenant with fewer items is counted item by item each time
 MODEL_SECONDS = 2.0  # short, because the old model finds nothing after a move
 
@@ -54,13 +55,27 @@ class TenantView:
     counted_at: int
     """The number of items when the first frequencies were counted."""
     read: CollectionCounts
-    """As the items were counted one by one, which takes long in a large tenant."""
+    """As the items were counted one by one, of a large tenant a part of them."""
     written: int
     """What the writes had counted at that time."""
 
     @property
     def lasts(self) -> float:
         return min(max(self.items / 1_000, SHORTEST), LONGEST)
+
+    def ask_terms(self, identity: Identity, terms: Sequence[str]) -> list[BatchedQuery[dict[str, int]]]:
+        """The query for the frequencies of terms that are not known; none if all are."""
+        unknown = [term for term in dict.fromkeys(terms) if term not in self.frequencies]
+        # Of the whole tenant, as the view is.
+        of_all = job_identity(identity.tenant_id, "view")
+        return [memory_storage.ask_document_frequencies(of_all, unknown)] if unknown else []
+
+    def learn(self, asked: BatchedQuery[dict[str, int]]) -> None:
+        """Keep the frequencies that were read."""
+        if len(self.frequencies) > MOST_TERMS:
+            self.frequencies.clear()
+        items = self.distinct_items + self.passages
+        self.frequencies |= {term: _uncapped(count, items) for term, count in asked.answer.items()}
 
     def collection(self, terms: Sequence[str]) -> Collection:
         """Statistics for the ranker; a word is not more common because facts repeat it."""
@@ -81,10 +96,12 @@ class TenantViews:
 
     async def get(self, database: Database, identity: Identity) -> TenantView:
         """The view of the tenant. A view that is due is renewed in the background, an overdue one before the call."""
-        # Of the whole tenant: rows of one user must not affect the answers of another.
-        identity = job_identity(identity.tenant_id, "view")
         view = self._views.get(identity.tenant_id)
         now = time.monotonic()
+        if view is not None and now - view.looked_at <= view.lasts and now - view.model_looked_at <= MODEL_SECONDS:
+            return view
+        # Of the whole tenant: rows of one user must not affect the answers of another.
+        identity = job_identity(identity.tenant_id, "view")
         if view is None or now - view.looked_at > view.lasts * OVERDUE:
             return await asyncio.shield(self._renewal(database, identity))
         if now - view.looked_at > view.lasts:
@@ -127,16 +144,9 @@ class TenantViews:
     async def with_terms(self, database: Database, identity: Identity, terms: Sequence[str]) -> TenantView:
         """The view, with the frequencies of these terms."""
         view = await self.get(database, identity)
-        unknown = [term for term in dict.fromkeys(terms) if term not in view.frequencies]
-        if unknown:
-            counts = await memory_storage.document_frequencies(
-                database, job_identity(identity.tenant_id, "view"), unknown
-            )
-            if len(view.frequencies) > MOST_TERMS:
-                view.frequencies.clear()
-            view.frequencies |= {
-                term: _uncapped(count, view.distinct_items + view.passages) for term, count in counts.items()
-            }
+        for asked in view.ask_terms(identity, terms):
+            await database.read_batch(job_identity(identity.tenant_id, "view"), [asked])
+            view.learn(asked)
         return view
 
     def forget_tenant(self, tenant_id: TenantId) -> None:
@@ -159,9 +169,9 @@ async def _read(database: Database, identity: Identity, old: TenantView | None) 
         await database.read_batch(identity, [tenant, models, since])
         counts = _moved(old.read, since.answer - old.written)
     if old is None or counts is None:
-        collection = memory_storage.ask_collection()
+        collection = memory_storage.ask_collection(most=MOST_COUNTED)
         await database.read_batch(identity, [tenant, models, since, collection])
-        counts = read = collection.answer
+        counts = read = _whole(collection.answer, since.answer)
         written = since.answer
     else:
         read, written = old.read, old.written
@@ -180,6 +190,13 @@ async def _read(database: Database, identity: Identity, old: TenantView | None) 
         read=read,
         written=written,
     )
+
+
+def _whole(counts: CollectionCounts, written: int) -> CollectionCounts:
+    """The counts of a tenant of which only a part was counted: the rest is taken to be of the same sort."""
+    if counts.items < MOST_COUNTED or written <= counts.items:
+        return counts
+    return replace(counts, items=written, distinct_items=round(counts.distinct_items * written / counts.items))
 
 
 def _moved(counts: CollectionCounts, more: int) -> CollectionCounts | None:

@@ -13,18 +13,21 @@ LEFT JOIN LATERAL (
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.anonymized_at IS NULL AND i.deleted_at IS NULL
 
 -- name: save_vectors
--- Vectors of items whose text is still the one that was embedded.
+-- Vectors of items whose text is still the one that was embedded, with the names that they mention.
 INSERT INTO vectors (
-    tenant_id, item_id, model_id, live, archived, kind, scope, user_id, agent_id, session_id, event_time, embedding)
+    tenant_id, item_id, model_id, live, archived, kind, scope, user_id, agent_id, session_id, event_time, embedding, names)
 SELECT i.tenant_id, i.item_id, %(model_id)s, i.invalid_at IS NULL AND i.superseded_by IS NULL, i.archived_at IS NOT NULL, i.kind,
-    i.scope, i.user_id, i.agent_id, i.session_id, i.event_time, g.embedding
+    i.scope, i.user_id, i.agent_id, i.session_id, i.event_time, g.embedding, ARRAY(
+        SELECT e.key FROM mentions m CROSS JOIN LATERAL (
+            SELECT e.key FROM entities e WHERE e.tenant_id = %(tenant_id)s AND e.entity_id = m.entity_id OFFSET 0) e
+        WHERE m.tenant_id = %(tenant_id)s AND m.item_id = i.item_id)
 FROM unnest(%(item_ids)s::uuid[], %(content_hashes)b::bytea[], %(embeddings)b::halfvec[])
     AS g (item_id, content_hash, embedding)
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.content_hash = g.content_hash
     AND i.anonymized_at IS NULL AND i.deleted_at IS NULL
 FOR SHARE OF i  -- an item that is being forgotten is waited for, and then gets no vector
 ON CONFLICT (tenant_id, model_id, item_id) DO UPDATE SET
-    embedding = excluded.embedding, live = excluded.live, archived = excluded.archived
+    embedding = excluded.embedding, names = excluded.names, live = excluded.live, archived = excluded.archived
 
 -- name: long_texts
 -- The items of these ids with their whole bodies, where they have one.

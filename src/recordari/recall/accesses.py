@@ -23,8 +23,7 @@ from recordari.db.database import Database
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.memory.items import get_item
-from recordari.recall import access_storage
-from recordari.recall.access_storage import Accesses
+from recordari.recall import storage
 from recordari.recall.request import ItemUse, RecalledItem, SeenBy, Via
 
 log = get_log(__name__)
@@ -92,9 +91,9 @@ class AccessCounts:
     async def flush(self) -> int:
         """Write the counts and return how many, and bring archived items back; what cannot be written stays gathered."""
         gathered, self._gathered = self._gathered, {}
-        by_tenant: dict[TenantId, list[Accesses]] = {}
+        by_tenant: dict[TenantId, list[storage.Accesses]] = {}
         for (tenant_id, item_id), one in sorted(gathered.items(), key=itemgetter(0)):
-            count = Accesses(item_id=item_id, times=one.times, last_at=one.last_at, seen_by=one.seen_by)
+            count = storage.Accesses(item_id=item_id, times=one.times, last_at=one.last_at, seen_by=one.seen_by)
             by_tenant.setdefault(tenant_id, []).append(count)
         written = 0
         try:
@@ -103,9 +102,7 @@ class AccessCounts:
                     page = counts[start : start + AT_ONCE]
                     back = [count.item_id for count in page if (tenant_id, count.item_id) in self._archived]
                     async with self._database.transaction(job_identity(tenant_id, "accesses")) as tx:
-                        await access_storage.add_counts(
-                            tx, page
-                        )  # decay, which reads them, must not archive these again
+                        await storage.add_counts(tx, page)  # decay, which reads them, must not archive these again
                         if back:
                             await memory_storage.unarchive_items(tx, back)
                     for count in page:
@@ -139,9 +136,7 @@ async def item_uses(resources: Resources, identity: Identity, item_id: UUID) -> 
     await get_item(resources, identity, item_id)
     await resources.get(AccessCounts).flush()
     async with resources.database.transaction(identity) as tx:
-        return await access_storage.list_uses(
-            tx, item_id, owner=None if identity.role is Role.ADMIN else identity.owned_by
-        )
+        return await storage.list_uses(tx, item_id, owner=None if identity.role is Role.ADMIN else identity.owned_by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

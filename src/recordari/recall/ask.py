@@ -22,7 +22,7 @@ from recordari.models.base import fail_open
 from recordari.models.language import LanguageModel, fenced
 from recordari.recall.recall import recall
 from recordari.recall.request import RecallAnswer, RecalledItem
-from recordari.recall.rules.candidates import Candidate, Columns
+from recordari.recall.rules.candidates import Columns
 from recordari.recall.rules.confidence import UNLIKELY
 from recordari.recall.rules.extracts import (
     Quote,
@@ -36,12 +36,14 @@ from recordari.recall.rules.extracts import (
     typed,
     written,
 )
+from recordari.recall.rules.numbering import Candidate
 from recordari.recall.search import tokens_of, words_of
 
 FOUND, FOUND_OF_MANY = 10, 30  # items that are read
 TYPED_SHARE, RANK_SHARE = 0.25, 0.3  # beside how much of the question a sentence covers
 ASKING_SHARE = 0.3  # taken from a sentence that itself asks
 OTHERS_SHARE = 0.3  # taken from what others said, where the question is about the user
+SUMMARY_SHARE = 0.3  # taken from a summary: what it was made from says it first-hand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,11 +160,17 @@ def _quote(item: RecalledItem, words: str) -> Quote:
 async def _quotes(resources: Resources, identity: Identity, question: str, found: RecallAnswer) -> list[Quote]:
     """The sentences that answer best, of each item at most one."""
     wording, contents = asked_by(question), [_text_of(item) for item in found.items]
-    sentences = [one for place, content in enumerate(contents) for one in sentences_of(place, content)]
+    lists = [item.source_kind is Kind.SESSION_SUMMARY for item in found.items]
+    sentences = [
+        one for place, content in enumerate(contents) for one in sentences_of(place, content, is_list=lists[place])
+    ]
     scores = await _scored(resources, identity, question, found.items, sentences)
     moments = [item.event_time for item in found.items]
     indexes = chosen(sentences, scores, moments, many=wording.many, present=wording.present > 0)
-    return [_quote(found.items[one.place], quoted(contents[one.place], one)) for one in (sentences[i] for i in indexes)]
+    return [
+        _quote(found.items[one.place], quoted(contents[one.place], one, is_list=lists[one.place]))
+        for one in (sentences[index] for index in indexes)
+    ]
 
 
 async def _scored(
@@ -207,6 +215,7 @@ async def _scored(
         + RANK_SHARE * (1 - one.place / len(items))
         - ASKING_SHARE * is_question(one.text)
         - OTHERS_SHARE * (about_the_user and item.speaker is not None and item.trust is not Trust.USER)
+        - SUMMARY_SHARE * (item.source_kind is Kind.SESSION_SUMMARY)
         for one, item, matched in zip(sentences, of_items, matches, strict=True)
     ]
 

@@ -25,11 +25,13 @@ from recordari.core.cache import BoundedMap
 from recordari.core.identity import Identity, SessionId, TenantId
 from recordari.db.database import BatchedQuery, Database
 from recordari.memory.storage import ask_line
-from recordari.recall import storage
+from recordari.recall import snapshot_storage, storage
 from recordari.recall.request import RecallAnswer, RecallRequest
 from recordari.recall.rules.arms import marked
-from recordari.recall.rules.candidates import Columns, Floats, Ids
-from recordari.recall.storage import SnapshotRow, Visibility, VisibleVersions
+from recordari.recall.rules.candidates import Columns
+from recordari.recall.rules.numbering import Floats, Ids, RowBlock
+from recordari.recall.snapshot_storage import ENTRY, OwnedRead, SnapshotRead, SnapshotRow, VisibleVersions
+from recordari.recall.storage import Visibility
 
 MOST_OWNED = 1_000  # visible items that are read whole, in one round trip: it costs less than any search
 MOST_ITEMS = 4_000  # in a snapshot; larger memories are searched by the indexes of the database
@@ -40,7 +42,6 @@ REQUEST_SECONDS = 60.0  # a memory gets a snapshot when it is asked twice in thi
 ITEMS_PER_REQUEST = 200  # fetching so many costs about as much as a search in the database
 MOST_REQUESTS = 10_000
 FETCHED = 250  # items at a time
-_ENTRY = 20  # bytes: an id and the number of its last change
 
 ANSWER_SECONDS = 300.0  # C4
 DEGRADED_SECONDS = 5.0
@@ -62,6 +63,8 @@ class Snapshot:
     links: Ids | None
     """The rows of a fact and of what it was taken from, for each such pair; None where they were not read."""
     made_at: float
+    is_steady: bool = False
+    """Whether nothing had changed at the last look: then it is likely that nothing has at the next."""
 
     @cached_property
     def places(self) -> dict[bytes, int]:
@@ -81,23 +84,24 @@ class Snapshot:
 
     def begins_as(self, entries: bytes) -> int:
         """How many of these entries are those of the first rows."""
-        many = min(len(entries), len(self.entries)) // _ENTRY
-        ours = np.frombuffer(self.entries, np.uint8, many * _ENTRY)
-        others = np.flatnonzero(ours != np.frombuffer(entries, np.uint8, many * _ENTRY))
-        return int(others[0]) // _ENTRY if len(others) else many
+        many = min(len(entries), len(self.entries)) // ENTRY
+        ours = np.frombuffer(self.entries, np.uint8, many * ENTRY)
+        others = np.flatnonzero(ours != np.frombuffer(entries, np.uint8, many * ENTRY))
+        return int(others[0]) // ENTRY if len(others) else many
 
     def links_among(self, rows: Sequence[int]) -> list[tuple[UUID, UUID]] | None:
         """Pairs of a fact and what it was taken from, among these rows."""
         if self.links is None:
             return None
+        if not len(self.links):
+            return []
         both = marked(len(self.items), np.array(rows, dtype=np.int64))[self.links].all(axis=1)
-        ids = self.columns.rows
-        return [(ids[fact].item_id, ids[source].item_id) for fact, source in self.links[both].tolist()]
+        return [(self.items[fact].item_id, self.items[source].item_id) for fact, source in self.links[both].tolist()]
 
     def similarity(self, vector: NDArray[np.float32]) -> Floats:
         """How near each item is to a vector; not a number for an item without one."""
-        if not len(self.items):
-            return np.empty(0)
+        if self.vectors.shape[1] != len(vector):  # nothing is embedded yet
+            return np.full(len(self.items), np.nan)
         # The database compares halves; not BLAS, whose threads cost more than they bring here.
         halved = vector.astype(np.float16).astype(np.float32)
         return np.asarray(np.einsum("ij,j->i", self.vectors, halved), dtype=np.float64)
@@ -139,21 +143,22 @@ class SnapshotCache:
     def __len__(self) -> int:
         return len(self._snapshots)
 
-    def expects(self, visibility: Visibility, *, model_id: str) -> bool:
-        """Whether the memory may be small, or has a snapshot, or will have one after one more request."""
-        key = _Key(visibility, model_id)
-        if key in self._snapshots or self._large.get(key) is None:
-            return True
-        requests = self._requests.get(key)
-        return requests is not None and replace(requests, times=requests.times + 1).is_enough
-
     async def read(
-        self, database: Database, visibility: Visibility, *, model_id: str, dimensions: int, topics: Sequence[str]
+        self,
+        database: Database,
+        visibility: Visibility,
+        *,
+        model_id: str,
+        topics: Sequence[str],
+        also: Sequence[BatchedQuery[Any]] = (),
     ) -> tuple[Snapshot, bool] | None:
-        """The items visible now, and whether the topics have work left; None when the database must be searched."""
+        """The items visible now, and whether the topics have work left; None when the database must be searched.
+
+        `also` is read in the same round trip, if the memory may be small; look whether it was.
+        """
         key = _Key(visibility, model_id)
         if self._large.get(key) is None:
-            owned = await self._read_owned(database, key, dimensions, topics)
+            owned = await self._read_owned(database, key, topics, also)
             if owned is not None:
                 return owned
         snapshot = self._snapshots.get(key)
@@ -161,7 +166,7 @@ class SnapshotCache:
         if requests is not None and not requests.is_enough:
             return None
         state = await self._current_state(database, key, topics)
-        items = len(state.versions) // _ENTRY
+        items = len(state.versions) // ENTRY
         if items > MOST_ITEMS:
             self._drop(key)
             self._requests.put(key, _Requests(times=0, since=time.monotonic() + SNAPSHOT_SECONDS))
@@ -170,7 +175,7 @@ class SnapshotCache:
             self._requests.put(key, requests)
             return None
         if snapshot is None or state.versions != snapshot.state.versions or snapshot.is_incomplete:
-            snapshot = await self._refreshed(database, key, snapshot, state, dimensions)
+            snapshot = await self._refreshed(database, key, snapshot, state)
             if snapshot is None:
                 return None
         elif snapshot.state.changes != state.changes:
@@ -180,37 +185,58 @@ class SnapshotCache:
         return snapshot, state.waiting
 
     async def _read_owned(
-        self, database: Database, key: _Key, dimensions: int, topics: Sequence[str]
+        self,
+        database: Database,
+        key: _Key,
+        topics: Sequence[str],
+        also: Sequence[BatchedQuery[Any]],
     ) -> tuple[Snapshot, bool] | None:
         """Read a small memory; of one that is at hand only what has changed. None if it is not small."""
         before = self._snapshots.get(key)
+        if before is not None and before.columns.are_worn(len(before.items)):
+            before = None
         is_whole = before is not None and before.links is not None and not before.is_incomplete
-        owned = await storage.find_owned_rows(
+        if before is not None and is_whole and before.is_steady:
+            changes, waiting = await snapshot_storage.find_state(database, key.visibility, topics=topics, also=also)
+            if changes == before.state.changes:
+                self._keep(key, before)
+                return before, waiting
+            also = ()
+        owned = await self._read_rows(database, key, before, topics, also, is_whole=is_whole)
+        if owned.is_beyond(MOST_OWNED):
+            self._large.put(key, True)
+            return None
+        if before is not None and is_whole and owned.state.changes == before.state.changes:
+            snapshot = replace(before, is_steady=True)
+        else:
+            snapshot = _owned_snapshot(owned, before)
+        self._keep(key, snapshot)
+        return snapshot, owned.state.waiting
+
+    async def _read_rows(
+        self,
+        database: Database,
+        key: _Key,
+        before: Snapshot | None,
+        topics: Sequence[str],
+        also: Sequence[BatchedQuery[Any]],
+        *,
+        is_whole: bool,
+    ) -> OwnedRead:
+        if before is None:
+            return await snapshot_storage.find_owned_rows(
+                database, key.visibility, key.model_id, topics=topics, limit=MOST_OWNED + 1, also=also
+            )
+        return await snapshot_storage.find_changed_rows(
             database,
             key.visibility,
             key.model_id,
-            known=before.state.changes if before is not None and is_whole else None,
-            entries=before.embedded if before is not None else b"",
+            known=before.state.changes if is_whole else None,
+            entries=before.embedded,
             topics=topics,
             limit=MOST_OWNED + 1,
+            also=also,
         )
-        if len(owned.entries) > MOST_OWNED * _ENTRY:
-            self._large.put(key, True)
-            return None
-        if before is not None and is_whole and owned.changes == before.state.changes:
-            self._keep(key, before)
-            return before, owned.waiting
-        state = VisibleVersions(changes=owned.changes, versions=owned.entries, waiting=owned.waiting)
-        rows = (
-            list(before.items[: before.begins_as(owned.entries)]) if before is not None and not before.lacking else []
-        )
-        new = {row.entry: row for row in owned.rows}
-        known, items = (before.places, before.items) if before is not None else ({}, [])
-        for entry in _entries(owned.entries[len(rows) * _ENTRY :]):
-            rows.append(new[entry] if entry in new else items[known[entry]])
-        snapshot = _snapshot(rows, state, dimensions, before=before, links=owned.links)
-        self._keep(key, snapshot)
-        return snapshot, owned.waiting
 
     async def _current_state(self, database: Database, key: _Key, topics: Sequence[str]) -> VisibleVersions:
         """The state now. Callers during a read share the next read, which begins after all of them called."""
@@ -232,7 +258,7 @@ class SnapshotCache:
         snapshot = self._snapshots.get(key)
         known = snapshot.state if snapshot is not None else None
         try:
-            return await storage.find_visible_versions(
+            return await snapshot_storage.find_visible_versions(
                 database, key.visibility, known=known, topics=topics, limit=MOST_ITEMS + 1
             )
         finally:
@@ -251,7 +277,7 @@ class SnapshotCache:
         return self._requests.put(key, replace(before, times=before.times + 1))
 
     async def _refreshed(
-        self, database: Database, key: _Key, before: Snapshot | None, state: VisibleVersions, dimensions: int
+        self, database: Database, key: _Key, before: Snapshot | None, state: VisibleVersions
     ) -> Snapshot | None:
         """The snapshot of this state: unchanged rows, and those that must be fetched; None while these are too many."""
         entries = list(_entries(state.versions))
@@ -262,16 +288,16 @@ class SnapshotCache:
             return replace(before, state=state)  # the same in another order
         if state.waiting and len(missing) > FETCHED:
             return None  # during an import, all of these would be fetched at every recall
-        fetched: dict[bytes, SnapshotRow] = {}
-        if missing:
-            async with database.transaction(key.visibility.identity) as tx:
-                for start in range(0, len(missing), FETCHED):  # in pages, so that the event loop goes on
-                    page = [UUID(bytes=entry[:16]) for entry in missing[start : start + FETCHED]]
-                    rows = await storage.find_snapshot_rows(tx, key.visibility, key.model_id, page)
-                    fetched |= {row.candidate.item_id.bytes: row for row in rows}  # perhaps changed once more
+        pages = [missing[start : start + FETCHED] for start in range(0, len(missing), FETCHED)]
+        reads = [  # in pages, so that the event loop goes on; perhaps changed once more since the state was read
+            await snapshot_storage.find_snapshot_rows(
+                database, key.visibility, key.model_id, [UUID(bytes=entry[:16]) for entry in page]
+            )
+            for page in pages
+        ]
         new = set(missing)
         kept = [before.items[known[entry]] for entry in entries if entry not in new] if before is not None else []
-        return _snapshot([*kept, *fetched.values()], state, dimensions, before=before)
+        return _snapshot(kept, reads, state, before=before)
 
     def _keep(self, key: _Key, snapshot: Snapshot) -> None:
         self._drop(key)
@@ -290,37 +316,82 @@ class SnapshotCache:
 
 
 def _entries(packed: bytes) -> Iterator[bytes]:
-    return (packed[at : at + _ENTRY] for at in range(0, len(packed), _ENTRY))
+    return (packed[at : at + ENTRY] for at in range(0, len(packed), ENTRY))
+
+
+def _owned_snapshot(owned: OwnedRead, before: Snapshot | None) -> Snapshot:
+    """The snapshot of a small memory; its rows are in the order of the state."""
+    read, state = owned.items(), owned.state
+    if before is None:
+        return _made(read.rows, read.vectors, Columns(rows=read.rows, new=read.block), state, links=owned.links)
+    first = before.begins_as(state.versions) if not before.lacking else 0
+    rows = list(before.items[:first])
+    new = {row.entry: row for row in read.rows}
+    rest = _entries(state.versions[len(rows) * ENTRY :])
+    rows += [new[entry] if entry in new else before.items[before.places[entry]] for entry in rest]
+    return _joined(rows, [read], state, before=before, links=owned.links)
 
 
 def _snapshot(
-    rows: list[SnapshotRow],
+    kept: list[SnapshotRow],
+    reads: Sequence[SnapshotRead],
     state: VisibleVersions,
-    dimensions: int,
     *,
     before: Snapshot | None,
-    links: bytes | None = None,
+) -> Snapshot:
+    """The snapshot of rows that are kept and others that were read."""
+    rows = [*kept, *(row for read in reads for row in read.rows)]
+    return _joined(rows, reads, state, before=before, links=None)
+
+
+def _joined(
+    rows: list[SnapshotRow],
+    reads: Sequence[SnapshotRead],
+    state: VisibleVersions,
+    *,
+    before: Snapshot | None,
+    links: bytes | None,
 ) -> Snapshot:
     """The snapshot of these rows; what those of the snapshot before were turned into is taken over."""
-    places = np.full(len(rows), -1)
-    if before is not None:
-        first = before.begins_as(b"".join([row.entry for row in rows]))
-        places[:first] = np.arange(first)
-        same = before.places if first < len(rows) else {}
-        places[first:] = [same.get(row.entry, -1) for row in rows[first:]]
-    vectors = np.full((len(rows), dimensions), np.nan, dtype=np.float32)
-    kept = places >= 0
-    if before is not None and kept.any():
-        vectors[kept] = before.vectors[places[kept]]
-    for index in np.flatnonzero(np.isnan(vectors[:, 0])).tolist():  # new, or embedded since
-        if (embedding := rows[index].embedding) is not None:
-            vectors[index] = embedding
-    lacking = [row.entry for row in rows if row.embedding is None]
-    candidates = [row.candidate for row in rows]
+    new = {row.entry: place for place, row in enumerate(row for read in reads for row in read.rows)}
+    block = RowBlock.joined([read.block for read in reads])
+    matrices = [read.vectors for read in reads] + ([before.vectors] if before is not None else [])
+    dimensions = max((matrix.shape[1] for matrix in matrices), default=1)
+    matrices = [_of_length(matrix, dimensions) for matrix in matrices]
+    fresh = np.concatenate([np.empty((0, dimensions), dtype=np.float32), *matrices[: len(reads)]])
+    of_new = np.array([new.get(row.entry, -1) for row in rows], dtype=np.int64)
+    if before is None:
+        block, places = block.chosen(of_new), None
+        vectors = fresh[of_new]
+    else:
+        same = before.places
+        places = np.array([-1 if row.entry in new else same[row.entry] for row in rows], dtype=np.int64)
+        block = block.chosen(of_new[of_new >= 0])
+        vectors = np.empty((len(rows), dimensions), dtype=np.float32)
+        vectors[places >= 0] = matrices[-1][places[places >= 0]]
+        vectors[places < 0] = fresh[of_new[places < 0]]
+    known = (before.columns, places) if before is not None and places is not None else None
+    return _made(rows, vectors, Columns(rows=rows, known=known, new=block), state, links=links)
+
+
+def _of_length(vectors: NDArray[np.float32], dimensions: int) -> NDArray[np.float32]:
+    """Rows without any vector have no length of their own."""
+    return vectors if vectors.shape[1] == dimensions else np.full((len(vectors), dimensions), np.nan, dtype=np.float32)
+
+
+def _made(
+    rows: Sequence[SnapshotRow],
+    vectors: NDArray[np.float32],
+    columns: Columns,
+    state: VisibleVersions,
+    *,
+    links: bytes | None,
+) -> Snapshot:
+    lacking = [rows[row].entry for row in np.flatnonzero(np.isnan(vectors[:, 0])).tolist()]
     return Snapshot(
         state=state,
         items=rows,
-        columns=Columns(rows=candidates, known=(before.columns, places) if before is not None else None),
+        columns=columns,
         vectors=vectors,
         lacking=lacking,
         is_incomplete=bool(lacking) and state.waiting,
@@ -331,6 +402,8 @@ def _snapshot(
 
 def _linked_rows(links: bytes, rows: Sequence[SnapshotRow]) -> Ids:
     """The rows of each pair of ids; pairs with an item that is not visible are left out."""
+    if not links:
+        return np.empty((0, 2), dtype=np.int64)
     places = {row.entry[:16]: index for index, row in enumerate(rows)}
     ids = (links[at : at + 16] for at in range(0, len(links), 16))
     pairs = np.array([places.get(item_id, -1) for item_id in ids], dtype=np.int64).reshape(-1, 2)

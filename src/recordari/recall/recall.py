@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -11,37 +10,36 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-import numpy as np
-
 from recordari.core import text
 from recordari.core.identity import AskedScope, Identity, Scope, SessionId, checked_choice, checked_id
-from recordari.core.items import Item, Kind
+from recordari.core.items import Kind
 from recordari.db import outbox
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC, INDEX_TOPICS
-from recordari.memory.rules import Collection, asked_by, embedded_text, entities_in
+from recordari.memory.rules import Collection, asked_by, entities_in
 from recordari.memory.tenant_view import TenantView, TenantViews
-from recordari.models.base import fail_open
 from recordari.recall import storage
 from recordari.recall.accesses import RecallTimes, note_use
-from recordari.recall.process_cache import MOST_ITEMS, SnapshotCache
-from recordari.recall.request import AGENT_TOP_K, Arm, Passage, RecallAnswer, RecallRequest, check_request
+from recordari.recall.process_cache import Snapshot, SnapshotCache
+from recordari.recall.request import AGENT_TOP_K, Arm, RecallAnswer, RecallRequest, check_request
 from recordari.recall.results import (
     TRACED,
+    Reranking,
     SearchResult,
     read_passages,
     recalled_item,
+    reranked,
     traced_items,
     with_passages,
 )
 from recordari.recall.rules.arms import find_rows
 from recordari.recall.rules.candidates import Columns, SearchHits, arm_counts, search_hits
 from recordari.recall.rules.confidence import Signs, confidence_of, hint_for, signs_of
-from recordari.recall.rules.folding import Folded, folded, newer_first
-from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Question, Ranked, ranked, with_ranks
-from recordari.recall.rules.reranking import RERANKED, blended, passage
+from recordari.recall.rules.folding import Folded, SaidItem, folded, newer_first
+from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Question, Ranked, ranked, with_own_ranks, with_ranks
+from recordari.recall.rules.reranking import RERANKED
 from recordari.recall.rules.sources import HISTORY_KINDS, Archive, RecallSettings, left_out, searched
 from recordari.recall.rules.steps import is_bridging
 from recordari.recall.rules.temporal.times import Interval, question_interval, written_interval
@@ -52,6 +50,7 @@ from recordari.recall.search import (
     filters_of,
     rare_terms,
     scope_weights,
+    start_embedding,
     tokens_of,
     weights_of,
     words_of,
@@ -61,6 +60,7 @@ from recordari.tenants.tenants import TenantCache
 
 SPARE = 10  # ranked beyond top_k, to replace merged duplicates
 MOST_RANKED = 300  # if most of the ranked items say the same
+_ALL_KINDS = tuple(map(str, Kind))
 
 
 async def recall(
@@ -131,35 +131,40 @@ class _Recall:
         self.tenant = RecallSettings()
         self.weights: Mapping[AskedScope, float] = {}
         self.scopes: frozenset[AskedScope] = frozenset()
-        self.rerank = "none is set up"
+        self.rerank = Reranking.ABSENT
         self.timings: dict[str, float] = {}
         self.started = time.perf_counter()
         check_request(identity, request)
 
     async def answer(self) -> RecallAnswer:
-        terms = text.search_terms(self.request.query, "english")
         view = await self.resources.get(TenantViews).get(self.resources.database, self.identity)
         self._choose_places(view)
-        if view.language != "english":
-            terms = text.search_terms(self.request.query, view.language)
-        # The model takes longest: meanwhile everything happens that needs no vector.
-        embedding = asyncio.create_task(self._embedded(view))
+        terms = text.search_terms(self.request.query, view.language)
+        # A model may take longest: meanwhile everything happens that needs no vector.
+        embedding = await start_embedding(self.resources, self.request, view)
         try:
             interval = await self._interval()
-            view, line = await self._with_line(terms)
+            line = await self._line()
+            cached = await self._read_snapshot(view, terms, line)
+            view = await self._with_terms(view, terms)
             search = self._search(terms, view, line, interval)
-            lexical = await self._early(search, view)
-            vector, model_id, embedded = await embedding
+            lexical = await self._early(search) if cached is None else None
+            vector, model_id, embedded = embedding.result() if embedding.done() else await embedding
         finally:
             embedding.cancel()
         self._mark("prepare")
         question = self._question(terms, model_id, interval, view.language)
         # Without a vector the model must not be named: vectors of different lengths would be compared.
         search = replace(search, vector=vector, model_id=model_id or "" if vector is not None else "")
-        result, merged = await self._find_best(question, search, lexical, view)
+        result, merged = await self._find_best(question, search, lexical, view, cached)
         shown = merged.kept[: max(RERANKED, self.request.top_k)]
         passages = await read_passages(self.resources, self.identity, shown)
-        ordered, rerank_used = await self._reranked(merged.kept, result.items, passages, search, view.language)
+        ordered, self.rerank = await reranked(
+            self.resources, self.request, merged.kept, result, passages, terms=search.terms, language=view.language
+        )
+        rerank_used = self.rerank is Reranking.USED
+        if rerank_used:
+            self._mark("rerank")
         found_by = result.found_by[ordered[0].candidate.item_id] if ordered else ()
         signs = signs_of(question, ordered, found_by=found_by)
         confidence = confidence_of(signs)
@@ -189,13 +194,20 @@ class _Recall:
             self.scopes -= {AskedScope.HISTORY}
 
     async def _find_best(
-        self, question: Question, search: Search, lexical: LexicalHits | None, view: TenantView
+        self,
+        question: Question,
+        search: Search,
+        lexical: LexicalHits | None,
+        view: TenantView,
+        cached: tuple[Snapshot, bool] | None,
     ) -> tuple[SearchResult, Folded]:
         """The best candidates without repetitions; ranks more of them if most say the same."""
         collection = view.collection(question.terms)
         for limit in (self._enough(search), MOST_RANKED):
-            cached = await self._in_snapshot(question, search, collection, limit)
-            result = cached or await self._in_database(question, search, lexical, collection, limit)
+            if cached is not None and search.vector is not None:
+                result = await self._in_snapshot(question, search, collection, limit, *cached)
+            else:
+                result = await self._in_database(question, search, lexical, collection, limit)
             if view.has_passages:
                 rank = partial(self._ranked, question, search, collection, repeat=0.0)
                 result = await with_passages(self.resources, self.identity, search, result, rank, limit=limit)
@@ -225,54 +237,78 @@ class _Recall:
         zone = (await self.resources.get(TenantCache).get(self.resources.database, self.identity)).zone
         return question_interval(query, now=now, zone=zone)
 
-    async def _with_line(self, terms: Sequence[str]) -> tuple[TenantView, Sequence[SessionId]]:
-        """The view with these terms, and the sessions of the caller's line: to search, and to leave out of history."""
-        database, identity = self.resources.database, self.identity
-        view = self.resources.get(TenantViews).with_terms(database, identity, terms)
+    async def _line(self) -> Sequence[SessionId]:
+        """The sessions of the caller's line: to search, and to leave out of history."""
         if not {AskedScope.SESSION, AskedScope.HISTORY} & self.scopes:
-            return await view, ()
-        if self.line is not None:
-            return await view, self.line
-        return await asyncio.gather(view, memory_storage.read_line(database, identity))
+            return ()
+        return (
+            self.line
+            if self.line is not None
+            else await memory_storage.read_line(self.resources.database, self.identity)
+        )
 
-    async def _early(self, search: Search, view: TenantView) -> LexicalHits | None:
-        """Hits that need no vector; None where a snapshot may answer."""
+    async def _with_terms(self, view: TenantView, terms: Sequence[str]) -> TenantView:
+        """The view with the frequencies of these terms."""
+        if all(term in view.frequencies for term in terms):
+            return view
+        return await self.resources.get(TenantViews).with_terms(self.resources.database, self.identity, terms)
+
+    async def _early(self, search: Search) -> LexicalHits:
+        """Hits that need no vector."""
         self._mark("terms")
-        expects = self.resources.get(SnapshotCache).expects
-        if view.items <= MOST_ITEMS or expects(self._visibility(search), model_id=search.model_id):
-            return None
         lexical = await storage.find_early(self.resources.database, self.identity, search)
         self._mark("early")
         return lexical
 
-    def _visibility(self, search: Search) -> Visibility:
-        return Visibility(
+    async def _read_snapshot(
+        self, view: TenantView, terms: Sequence[str], line: Sequence[SessionId]
+    ) -> tuple[Snapshot, bool] | None:
+        """The memory with a snapshot in the process, and whether it has work left; None if there is none.
+
+        The frequencies of new terms come in the same round trip.
+        """
+        request, embedder = self.request, self.resources.embedders.of(view.model_id)
+        filters = (request.since, request.until, request.source_id, request.include_superseded or None)
+        is_whole = not request.is_past and not any(value is not None for value in filters)
+        if embedder is None or Arm.VECTOR not in request.arms or not is_whole:
+            return None
+        visibility = Visibility(
             identity=self.identity.viewpoint,
-            kinds=tuple(search.kinds),
+            kinds=self.kinds,
             scopes=self.scopes,
-            line=tuple(search.line),
-            archived=search.archived,
+            line=tuple(line),
+            archived=self._shows_archived,
         )
+        asked = view.ask_terms(self.identity, terms)
+        cached = await self.resources.get(SnapshotCache).read(
+            self.resources.database, visibility, model_id=embedder.model_id, topics=INDEX_TOPICS, also=asked
+        )
+        for one in asked:
+            if one.was_sent:
+                view.learn(one)
+        self._mark("candidates")
+        return cached
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return _ALL_KINDS if self.request.source_kinds is None else tuple(map(str, self.request.source_kinds))
+
+    @property
+    def _shows_archived(self) -> bool:
+        return self.request.archived and self.tenant.archive is Archive.SHOWN
 
     async def _in_snapshot(
-        self, question: Question, search: Search, collection: Collection, limit: int
-    ) -> SearchResult | None:
-        """The best of a memory with a snapshot in the process; None if there is none."""
+        self,
+        question: Question,
+        search: Search,
+        collection: Collection,
+        limit: int,
+        snapshot: Snapshot,
+        waiting: bool,
+    ) -> SearchResult:
+        """The best of a memory with a snapshot in the process."""
+        assert search.vector is not None
         request = self.request
-        filters = (request.since, request.until, request.source_id, request.include_superseded or None)
-        if search.vector is None or request.is_past or any(value is not None for value in filters):
-            return None
-        cached = await self.resources.get(SnapshotCache).read(
-            self.resources.database,
-            self._visibility(search),
-            model_id=search.model_id,
-            dimensions=len(search.vector),
-            topics=INDEX_TOPICS,
-        )
-        if cached is None:
-            return None
-        self._mark("candidates")
-        snapshot, waiting = cached
         hits = find_rows(
             snapshot.columns,
             snapshot.similarity(search.vector),
@@ -288,7 +324,7 @@ class _Recall:
         if request.explain:
             best = with_ranks(best, hits)
         rows = [item.row for item in best]
-        items = {item.candidate.item_id: snapshot.items[item.row].item for item in best}
+        items = {item.candidate.item_id: snapshot.items[item.row] for item in best}
         return SearchResult(
             best=best,
             items=items,
@@ -311,6 +347,8 @@ class _Recall:
         self._mark("candidates")
         hits = search_hits(candidates, frozenset(lexical.linked))
         best = self._ranked(question, search, collection, Columns(rows=candidates), hits, limit)
+        if self.request.explain:
+            best = with_own_ranks(best, candidates)
         items = memory_storage.ask_items([item.candidate.item_id for item in best])
         waiting = outbox.ask_waiting(INDEX_TOPICS)
         await self.resources.database.read_batch(self.identity, [items, waiting])
@@ -320,7 +358,7 @@ class _Recall:
             waiting=waiting.answer,
             pending=await self._pending() if waiting.answer and self.request.explain else 0,
             counts=arm_counts(candidates) if self.request.explain else {},
-            found_by={item.candidate.item_id: item.candidate.found_by for item in best},
+            found_by={item.candidate.item_id: candidates[item.row].found_by for item in best},
             searched_in="database",
         )
 
@@ -328,7 +366,7 @@ class _Recall:
         async with self.resources.database.transaction(self.identity) as tx:
             return await outbox.pending(tx, EMBED_TOPIC)
 
-    async def _links(self, items: Mapping[UUID, Item]) -> list[tuple[UUID, UUID]]:
+    async def _links(self, items: Mapping[UUID, SaidItem]) -> list[tuple[UUID, UUID]]:
         """Pairs of a fact and the turn that it was taken from, among these items."""
         facts = sum(item.kind == Kind.FACT for item in items.values())
         if not 0 < facts < len(items):
@@ -362,22 +400,6 @@ class _Recall:
     def _mark(self, step: str) -> None:
         self.timings[step] = round((time.perf_counter() - self.started) * 1000, 3)
 
-    async def _embedded(self, view: TenantView) -> tuple[np.ndarray | None, str | None, bool]:
-        """The question's vector, its model, and whether nothing failed; without a vector, recall goes on by words."""
-        embedder = self.resources.embedders.of(view.model_id)
-        if Arm.VECTOR not in self.request.arms:
-            return None, None, True
-        if embedder is None:
-            return None, None, self.resources.settings.embedding_provider == "none"
-        query = embedded_text(self.request.query, speaker=None, event_time=None)
-        vector, ran = await fail_open(
-            "embed_query",
-            lambda: embedder.embed_query(query),
-            fallback=None,
-            seconds=self.resources.embedders.query_timeout,
-        )
-        return (vector if ran else None), embedder.model_id, ran
-
     def _question(
         self, terms: Sequence[str], model_id: str | None, interval: Interval | None, language: str
     ) -> Question:
@@ -407,14 +429,14 @@ class _Recall:
             entity_keys=[entity.key for entity in entities_in(request.query)],
             follows_links=is_bridging(request.query),
             interval=interval,
-            kinds=[str(kind) for kind in request.source_kinds or Kind],
+            kinds=self.kinds,
             scopes=self.scopes,
             line=line,
             since=request.since,
             until=request.until,
             as_of=request.as_of,
             known_at=request.known_at,
-            archived=request.archived and self.tenant.archive is Archive.SHOWN,
+            archived=self._shows_archived,
             include_superseded=request.include_superseded,
             source_id=request.source_id,
             exact_below=exact_below(view.items, indexed_from=self.resources.settings.vector_index_from),
@@ -426,41 +448,6 @@ class _Recall:
         """Whether facts may be found together with the messages that they were taken from."""
         kinds = set(self.request.source_kinds or Kind)
         return view.distinct_items < view.items and Kind.FACT in kinds and len(kinds) > 1
-
-    async def _reranked(
-        self,
-        best: list[Ranked],
-        items: Mapping[UUID, Item],
-        passages: Mapping[UUID, Passage],
-        search: Search,
-        language: str,
-    ) -> tuple[list[Ranked], bool]:
-        """The best candidates by our score blended with that of a cross-encoder; unchanged if it fails."""
-        reranker = self.resources.reranker
-        if reranker is None or not self.request.enable_rerank or not best:
-            if reranker is not None:
-                self.rerank = "nothing was found" if self.request.enable_rerank else "not asked for"
-            return best, False
-        head = [items[item.candidate.item_id] for item in best[:RERANKED]]
-        texts = [
-            passage(
-                passages[item.item_id].content if item.item_id in passages else item.content,
-                speaker=item.speaker,
-                moment=item.event_time,
-                terms=search.terms,
-                language=language,
-            )
-            for item in head
-        ]
-        scores, ran = await fail_open(
-            "rerank",
-            lambda: reranker.rerank(self.request.query, texts),
-            fallback=list[float](),
-            seconds=self.resources.settings.rerank_timeout,
-        )
-        self._mark("rerank")
-        self.rerank = "used" if ran else "failed or took too long; the order stays as it was"
-        return ([*blended(best[:RERANKED], scores), *best[RERANKED:]], True) if ran else (best, False)
 
     def _trace(
         self,
@@ -487,6 +474,6 @@ class _Recall:
             "pending_embeddings": result.pending,
             **traced_items(ordered, merged, top_k=self.request.top_k),
             "confidence": {name: round(value, 3) for name, value in asdict(signs).items()} if signs is not None else {},
-            "rerank": self.rerank,
+            "rerank": str(self.rerank),
             "milliseconds": self.timings,
         }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
@@ -14,11 +15,14 @@ from recordari.core.identity import Identity
 from recordari.core.items import Item
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
-from recordari.recall import passage_storage
-from recordari.recall.request import Passage, RecalledItem
+from recordari.models.base import fail_open
+from recordari.recall import storage
+from recordari.recall.request import Passage, RecalledItem, RecallRequest
 from recordari.recall.rules.candidates import Columns, SearchHits, search_hits
 from recordari.recall.rules.folding import Folded, by_best_passage
 from recordari.recall.rules.ranking import Ranked
+from recordari.recall.rules.reranking import RERANKED, blended, passage
+from recordari.recall.snapshot_storage import SnapshotRow
 from recordari.recall.storage import Search
 
 TRACED = 60  # items shown in a trace
@@ -29,7 +33,7 @@ class SearchResult:
     """The best candidates with their items."""
 
     best: Sequence[Ranked]
-    items: Mapping[UUID, Item]
+    items: Mapping[UUID, Item | SnapshotRow]
     waiting: bool
     """Whether any item of the tenant is not embedded yet."""
     pending: int
@@ -41,6 +45,10 @@ class SearchResult:
     links: Sequence[tuple[UUID, UUID]] | None = None
     """Pairs of a fact and the turn that it was taken from, where they were read with the items."""
 
+    def item(self, item_id: UUID) -> Item:
+        found = self.items[item_id]
+        return found if isinstance(found, Item) else found.item
+
 
 Rank = Callable[[Columns, SearchHits, int], list[Ranked]]
 
@@ -50,7 +58,7 @@ async def with_passages(
 ) -> SearchResult:
     """The result with each long text at the score of its best passage; `rank` scores them as the result was scored."""
     async with resources.database.transaction(identity) as tx:
-        found = await passage_storage.find_passages(tx, search)
+        found = await storage.find_passages(tx, search)
     if not found:
         return result
     candidates = [passage.candidate for passage in found]
@@ -64,9 +72,10 @@ async def with_passages(
         await resources.database.read_batch(identity, [asked])
         items |= asked.answer
     found_by = dict(result.found_by)
+    of_passages_by = {(one.candidate.item_id, one.ordinal): one.candidate.found_by for one in found}
     for item in best:
         if item.passage is not None:
-            arms = (*found_by.get(item.candidate.item_id, ()), *item.candidate.found_by)
+            arms = (*found_by.get(item.candidate.item_id, ()), *of_passages_by[item.candidate.item_id, item.passage])
             found_by[item.candidate.item_id] = tuple(dict.fromkeys(arms))
     return replace(result, best=best, items=items, found_by=found_by, links=result.links if not missing else None)
 
@@ -74,11 +83,11 @@ async def with_passages(
 async def read_passages(resources: Resources, identity: Identity, best: Sequence[Ranked]) -> dict[UUID, Passage]:
     """The texts of the passages by which these items were found."""
     places = {item.candidate.item_id: item.passage for item in best if item.passage is not None}
-    return await passage_storage.passage_texts(resources.database, identity, places) if places else {}
+    return await storage.passage_texts(resources.database, identity, places) if places else {}
 
 
 def recalled_item(ranked: Ranked, result: SearchResult, merged: Folded, passage: Passage | None) -> RecalledItem:
-    item = result.items[ranked.candidate.item_id]
+    item = result.item(ranked.candidate.item_id)
     return RecalledItem(
         id=item.item_id,
         source_kind=item.kind,
@@ -113,8 +122,8 @@ def traced_items(ordered: Sequence[Ranked], merged: Folded, *, top_k: int) -> di
                 "chosen": rank < top_k,
                 "archived": item.candidate.archived_at is not None,
                 "cut": None if rank < top_k else "top_k",
-                "ranks": item.candidate.ranks,
-                "similarity": None if item.candidate.similarity is None else round(item.candidate.similarity, 4),
+                "ranks": item.ranks,
+                "similarity": None if item.similarity is None else round(item.similarity, 4),
                 "parts": dict(item.parts),
                 **({"passage": item.passage} if item.passage is not None else {}),
             }
@@ -123,3 +132,51 @@ def traced_items(ordered: Sequence[Ranked], merged: Folded, *, top_k: int) -> di
         "duplicates_merged": [str(item_id) for item_id in merged.duplicates],
         "facts_folded": [str(item_id) for item_id in merged.facts],
     }
+
+
+class Reranking(StrEnum):
+    """What became of the reranking, as a trace says it."""
+
+    ABSENT = "none is set up"
+    UNWANTED = "not asked for"
+    NOTHING = "nothing was found"
+    USED = "used"
+    FAILED = "failed or took too long; the order stays as it was"
+
+
+async def reranked(
+    resources: Resources,
+    request: RecallRequest,
+    best: list[Ranked],
+    result: SearchResult,
+    passages: Mapping[UUID, Passage],
+    *,
+    terms: Mapping[str, float],
+    language: str,
+) -> tuple[list[Ranked], Reranking]:
+    """The best candidates by our score blended with that of a cross-encoder; unchanged if it fails."""
+    reranker = resources.reranker
+    if reranker is None:
+        return best, Reranking.ABSENT
+    if not request.enable_rerank or not best:
+        return best, Reranking.NOTHING if request.enable_rerank else Reranking.UNWANTED
+    head = [result.item(item.candidate.item_id) for item in best[:RERANKED]]
+    texts = [
+        passage(
+            passages[item.item_id].content if item.item_id in passages else item.content,
+            speaker=item.speaker,
+            moment=item.event_time,
+            terms=terms,
+            language=language,
+        )
+        for item in head
+    ]
+    scores, ran = await fail_open(
+        "rerank",
+        lambda: reranker.rerank(request.query, texts),
+        fallback=list[float](),
+        seconds=resources.settings.rerank_timeout,
+    )
+    if not ran:
+        return best, Reranking.FAILED
+    return [*blended(best[:RERANKED], scores), *best[RERANKED:]], Reranking.USED

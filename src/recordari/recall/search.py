@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -13,12 +14,14 @@ import numpy as np
 from recordari.core import text
 from recordari.core.identity import AskedScope
 from recordari.kit.resources import Resources
-from recordari.memory.rules import REQUEST_TERMS
+from recordari.memory.rules import REQUEST_TERMS, embedded_text
 from recordari.memory.tenant_view import TenantView
+from recordari.models.base import fail_open
 from recordari.models.static import StaticTokens
 from recordari.recall.request import Arm, RecallRequest
 from recordari.recall.rules.arms import FULL_DEPTHS, Depths
-from recordari.recall.rules.candidates import ARMS, Tokens
+from recordari.recall.rules.candidates import Tokens
+from recordari.recall.rules.numbering import ARMS
 from recordari.recall.rules.ranking import Weights
 from recordari.recall.rules.sources import RecallSettings
 
@@ -87,6 +90,10 @@ OF_CONVERSATIONS = ("speaker", "own_words", "question", "dated", "disclosure", "
 """Weights of what people say to each other; a document says it once, to everybody."""
 
 
+OTHER_CHUNKS = 0.3
+"""The weight of a document's other chunks that fit: a page about the matter has several."""
+
+
 @lru_cache(maxsize=128)
 def weights_of(arms: frozenset[Arm], *, documents: bool = False) -> Weights:
     """The ranker's weights without those of arms that are switched off; of documents without those of conversations."""
@@ -100,6 +107,7 @@ def weights_of(arms: frozenset[Arm], *, documents: bool = False) -> Weights:
     off: dict[str, Any] = {name: 0.0 for arm, names in parts.items() if arm not in arms for name in names}
     if documents:
         off |= dict.fromkeys(OF_CONVERSATIONS, 0.0)
+        off |= {"others": OTHER_CHUNKS if Arm.SESSION in arms else 0.0}
     return replace(Weights(), **off)
 
 
@@ -146,3 +154,29 @@ def _term_of(word: str, language: str) -> str | None:
 
 def _tokens_of_words(static: StaticTokens, words: Iterable[str]) -> frozenset[int]:
     return frozenset(token for word in words for token in static.word_ids(word))
+
+
+Embedding = tuple[np.ndarray | None, str | None, bool]
+"""A question's vector, its model, and whether nothing failed; without a vector, recall goes on by words."""
+
+
+async def start_embedding(resources: Resources, request: RecallRequest, view: TenantView) -> asyncio.Future[Embedding]:
+    """The question's vector when it is there; a model that is faster than a task has made it at once."""
+    if resources.embedders.instant(view.model_id) is None:
+        return asyncio.create_task(_embedded(resources, request, view))
+    embedding: asyncio.Future[Embedding] = asyncio.get_running_loop().create_future()
+    embedding.set_result(await _embedded(resources, request, view))
+    return embedding
+
+
+async def _embedded(resources: Resources, request: RecallRequest, view: TenantView) -> Embedding:
+    embedder = resources.embedders.of(view.model_id)
+    if Arm.VECTOR not in request.arms:
+        return None, None, True
+    if embedder is None:
+        return None, None, resources.settings.embedding_provider == "none"
+    query = embedded_text(request.query, speaker=None, event_time=None)
+    vector, ran = await fail_open(
+        "embed_query", lambda: embedder.embed_query(query), fallback=None, seconds=resources.embedders.query_timeout
+    )
+    return (vector if ran else None), embedder.model_id, ran

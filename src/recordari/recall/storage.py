@@ -1,30 +1,29 @@
-"""The queries of recall: hits that need no vector, candidates, and snapshots."""
+"""The queries of recall: hits that need no vector, candidates, passages of long texts, and uses of items."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 import numpy as np
-from numpy.typing import NDArray
 from pgvector import HalfVector
 
 from recordari.core.checks import BEGINNING, END
-from recordari.core.identity import AskedScope, Identity, SessionId, session_thread
-from recordari.core.items import READ_COLUMNS, Item, Kind
+from recordari.core.identity import AskedScope, Identity, Owner, SessionId, session_thread
+from recordari.core.items import Item, Kind
 from recordari.core.text import tsquery_literal
 from recordari.db.database import BatchedQuery, Database, Transaction
-from recordari.db.pipeline import EncodedValue
 from recordari.db.queries import Queries, Query
 from recordari.db.records import Record, reader
+from recordari.recall.request import ItemUse, Passage, SeenBy
 from recordari.recall.rules.arms import FEW_MENTIONS, FULL_DEPTHS, Depths
-from recordari.recall.rules.candidates import Candidate
+from recordari.recall.rules.numbering import Candidate
 from recordari.recall.rules.sources import HISTORY_KINDS
 from recordari.recall.rules.temporal.times import Interval
 
@@ -254,8 +253,8 @@ def _may_be_indexed(search: Search) -> bool:
 
 def search_parameters(identity: Identity, search: Search) -> dict[str, Any]:
     return {
-        **_visible_parameters(identity, search),
-        **_vector_parameters(identity, search),
+        **visible_parameters(identity, search),
+        **vector_parameters(identity, search),
         "since": search.since or BEGINNING,
         "until": search.until or END,
         "as_of": search.as_of or END,
@@ -264,7 +263,7 @@ def search_parameters(identity: Identity, search: Search) -> dict[str, Any]:
     }
 
 
-def _visible_parameters(identity: Identity, area: Search | Visibility) -> dict[str, Any]:
+def visible_parameters(identity: Identity, area: Search | Visibility) -> dict[str, Any]:
     """The parameters of the fragment `visible`, for all times."""
     return {
         "kinds": list(area.kinds),
@@ -281,7 +280,7 @@ def _visible_parameters(identity: Identity, area: Search | Visibility) -> dict[s
     }
 
 
-def _vector_parameters(identity: Identity, search: Search | Visibility) -> dict[str, Any]:
+def vector_parameters(identity: Identity, search: Search | Visibility) -> dict[str, Any]:
     """The owners of visible vectors, as the column `owner` writes them."""
     ids = {AskedScope.TENANT: "", AskedScope.USER: identity.user_id, AskedScope.AGENT: identity.agent_id}
     owners = [f"{scope}:{owner}" for scope, owner in ids.items() if scope in search.scopes and owner is not None]
@@ -307,169 +306,6 @@ class Visibility:
     archived: bool = True
 
 
-class SnapshotRow:
-    """A visible item with everything that recall needs of it; plain, because every search may make hundreds of them."""
-
-    __slots__ = ("_columns", "_item", "_reads", "candidate", "embedding", "entry")
-
-    def __init__(
-        self,
-        version: bytes,
-        candidate: Candidate,
-        embedding: NDArray[np.float16] | None,
-        columns: Sequence[Any],
-        reads: Sequence[Callable[[bytes], Any]] | None,
-    ) -> None:
-        """`columns` are those of the item; `reads` says how to read them if they are still as the database sent them."""
-        self.entry = candidate.item_id.bytes + version
-        self.candidate = candidate
-        self.embedding = embedding
-        self._columns = columns
-        self._reads = reads
-        self._item: Item | None = None
-
-    @property
-    def item(self) -> Item:
-        """Made when it is shown, once: of the items that are searched, few are shown, and those again and again."""
-        if self._item is None:
-            columns = self._columns
-            if self._reads is not None:
-                columns = [
-                    None if sent is None else read(sent) for read, sent in zip(self._reads, columns, strict=True)
-                ]
-            self._item = _read_item(**dict(zip(READ_COLUMNS, columns, strict=True)))
-            self._columns, self._reads = (), None
-        return self._item
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VisibleVersions:
-    """The state of the items that are visible to an identity."""
-
-    changes: int
-    """How often they have changed."""
-    versions: bytes
-    """The id and the number of the last change of each item."""
-    waiting: bool
-    """Whether the topics have work left."""
-
-
-async def find_visible_versions(
-    database: Database, visibility: Visibility, *, known: VisibleVersions | None, topics: Sequence[str], limit: int
-) -> VisibleVersions:
-    """The state now; the database sends the versions only if the count of changes is not the known one."""
-    identity = visibility.identity
-    parameters = _visible_parameters(identity, visibility) | _vector_parameters(identity, visibility)
-    parameters |= {"topics": list(topics), "limit": limit, "session_user": identity.user_id}
-    parameters |= {"known": known.changes if known is not None else None}
-    query = _snapshot_query(visibility, queries.visible_versions)
-    ((changes, versions, waiting),) = await database.execute(visibility.identity, query, **parameters)
-    if versions is None and known is not None:
-        versions = known.versions
-    return VisibleVersions(changes=changes, versions=versions, waiting=waiting)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnedRows:
-    """The state of a small memory; entries and rows are empty if it has not changed."""
-
-    changes: int
-    waiting: bool
-    entries: bytes
-    """The id and the number of the last change of each visible item."""
-    links: bytes
-    """The ids of a fact and of what it was taken from, for each such pair."""
-    rows: Sequence[SnapshotRow]
-    """The items that were not known."""
-
-
-async def find_owned_rows(
-    database: Database,
-    visibility: Visibility,
-    model_id: str,
-    *,
-    known: int | None,
-    entries: bytes,
-    topics: Sequence[str],
-    limit: int,
-) -> OwnedRows:
-    """The visible items, unless their count of changes is the known one; whole only those that are not among the entries."""
-    query, parameters = _owned_query(visibility, tuple(topics))
-    rows, reads = await database.execute_late(
-        visibility.identity,
-        query,
-        late=len(READ_COLUMNS),
-        **parameters,
-        model_id=model_id,
-        known=known,
-        entries=entries,
-        limit=limit,
-    )
-    changes, waiting, visible, links, *_ = rows[0]
-    return OwnedRows(
-        changes=changes,
-        waiting=waiting,
-        entries=visible or b"",
-        links=links or b"",
-        rows=[_snapshot_row(*row[5:], reads=reads) for row in rows if row[4] is not None],
-    )
-
-
-@lru_cache(maxsize=10_000)
-def _owned_query(visibility: Visibility, topics: Sequence[str]) -> tuple[Query, Mapping[str, EncodedValue]]:
-    """The query for the items of a small memory, and those of its parameters that stay the same."""
-    identity = visibility.identity
-    parameters = _visible_parameters(identity, visibility) | _vector_parameters(identity, visibility)
-    parameters |= {"topics": list(topics), "session_user": identity.user_id}
-    query = replace(_snapshot_query(visibility, queries.owned_rows), binary=True)
-    return query, {name: EncodedValue(value) for name, value in parameters.items()}
-
-
-async def find_snapshot_rows(
-    tx: Transaction, visibility: Visibility, model_id: str, item_ids: Sequence[UUID]
-) -> list[SnapshotRow]:
-    parameters = _visible_parameters(visibility.identity, visibility)
-    query = _snapshot_query(visibility, queries.snapshot_rows)
-    return await tx.query_custom_plan(
-        query, cast("type[SnapshotRow]", _snapshot_row), model_id=model_id, item_ids=list(item_ids), **parameters
-    )
-
-
-def _snapshot_query(visibility: Visibility, query: Query) -> Query:
-    return _filled(query, AskedScope.HISTORY in visibility.scopes, visibility.archived)
-
-
-@lru_cache(maxsize=16)
-def _filled(query: Query, history: bool, archived: bool) -> Query:
-    variant = SearchVariant(past="holds_now", archived=archived, of_source=False, history=history)
-    parts = [queries.owned, *([queries.owned_history] if history else [])]
-    columns = ", ".join(f"i.{column.strip()}" for column in queries.candidate_columns.sql.split(","))
-    filled = query.filled(
-        owned=" UNION ALL ".join(f"({part.sql})" for part in parts),
-        changes=queries.changes.sql,
-        snapshot_columns=queries.snapshot_columns.filled(candidate_columns=columns).sql,
-        live=variant.live,
-        visible=variant.visible,
-    )
-    return replace(filled, name=f"{query.name}_{variant.name}")
-
-
-_FOUND = Candidate._fields.index("similarity")
-_OTHERS = [Candidate._field_defaults[name] for name in Candidate._fields[_FOUND + 2 : -1]]
-
-
-def _snapshot_row(version: bytes, *values: Any, reads: Sequence[Callable[[bytes], Any]] | None = None) -> SnapshotRow:
-    """A row of `snapshot_columns`."""
-    is_fact, embedding, names = values[_FOUND : _FOUND + 3]
-    return SnapshotRow(
-        version,
-        Candidate._make([*values[:_FOUND], None, is_fact, *_OTHERS, names]),
-        None if embedding is None else np.frombuffer(embedding, dtype=">f2", offset=4),
-        values[_FOUND + 3 :],
-        reads,
-    )
-
-
 def ask_version(identity: Identity) -> BatchedQuery[int]:
     """How often the memory of the identity has changed; it differs after every change."""
     owners = {"user_id": identity.user_id, "agent_id": identity.agent_id, "session_id": identity.session_id}
@@ -486,3 +322,95 @@ async def outdated_among(database: Database, identity: Identity, item_ids: Seque
     """Pairs of an item whose fact has ended, and an item that says what holds instead."""
     rows = await database.execute(identity, queries.outdated_among, item_ids=list(item_ids))
     return [(outdated, newer) for outdated, newer in rows]
+
+
+PASSAGE_DEPTH = 60
+"""Passages that each arm may bring: many may be of one text."""
+
+
+class FoundPassage(NamedTuple):
+    """A passage that may answer, as a candidate with the id of its item."""
+
+    ordinal: int
+    candidate: Candidate
+
+
+def passages_statement(search: Search) -> Query:
+    """The query of passages for this kind of search and length of vector."""
+    return _passages_statement(variant_of(search), 1 if search.vector is None else len(search.vector))
+
+
+@lru_cache(maxsize=64)
+def _passages_statement(variant: SearchVariant, dimensions: int) -> Query:
+    parts = variant.vector_parts
+    # Each part is read by its own range of one index, which an OR of both might not be.
+    distances = " UNION ALL ".join(f"({queries.passage_distances.filled(part=part).sql})" for part in parts)
+    return queries.found_passages.filled(
+        distances=distances,
+        visible_passages="(" + " OR ".join(f"({part})" for part in parts) + ")",
+        live=variant.live,
+        visible=variant.visible,
+    ).filled(dimensions=dimensions)
+
+
+async def find_passages(tx: Transaction, search: Search) -> list[FoundPassage]:
+    return await tx.query_custom_plan(
+        passages_statement(search),
+        cast("type[FoundPassage]", _found),
+        queries=[tsquery_literal([term]) for term in search.terms],
+        weights=list(search.terms.values()),
+        vector=HalfVector(NO_VECTOR if search.vector is None else search.vector),
+        model_id=search.model_id,
+        text_depth=min(PASSAGE_DEPTH, search.depths.text),
+        vector_depth=min(PASSAGE_DEPTH, search.depths.vector) if search.vector is not None else 0,
+        **search_parameters(tx.identity, search),
+    )
+
+
+def _found(ordinal: int, *columns: Any) -> FoundPassage:
+    return FoundPassage(ordinal, Candidate(*columns))
+
+
+async def passage_texts(database: Database, identity: Identity, places: Mapping[UUID, int]) -> dict[UUID, Passage]:
+    """The passage of each item at this place, unless it was cut anew meanwhile."""
+    rows = await database.execute(
+        identity, queries.passage_texts, item_ids=list(places), ordinals=list(places.values())
+    )
+    return {
+        item_id: Passage(ordinal=ordinal, start=start, past=start + len(content.encode()), content=content)
+        for item_id, ordinal, start, content in rows
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accesses:
+    """How often an item was recalled lately, when last, and when by whom."""
+
+    item_id: UUID
+    times: int
+    last_at: datetime
+    seen_by: Mapping[SeenBy, datetime] = field(default_factory=dict)
+
+
+async def add_counts(tx: Transaction, counts: Sequence[Accesses]) -> None:
+    await tx.query_prepared(
+        queries.add_counts,
+        item_ids=[count.item_id for count in counts],
+        times=[count.times for count in counts],
+        last_ats=[count.last_at for count in counts],
+    )
+    seen = [(count.item_id, by, at) for count in counts for by, at in count.seen_by.items()]
+    if seen:
+        await tx.query_prepared(
+            queries.note_uses,
+            item_ids=[item_id for item_id, _, _ in seen],
+            last_ats=[at for _, _, at in seen],
+            owners=[by.owned_by for _, by, _ in seen],
+            agents=[by.agent_id for _, by, _ in seen],
+            sessions=[by.session_id for _, by, _ in seen],
+            vias=[by.via for _, by, _ in seen],
+        )
+
+
+async def list_uses(tx: Transaction, item_id: UUID, *, owner: Owner | None) -> list[ItemUse]:
+    return await tx.all(queries.list_uses, ItemUse, item_id=item_id, owned_by=owner)

@@ -217,79 +217,9 @@ LEFT JOIN LATERAL (
     SELECT embedding FROM vectors
     WHERE tenant_id = %(tenant_id)s AND model_id = %(model_id)s AND item_id = w.item_id AND w.distance IS NULL OFFSET 0) v ON true
 
--- name: changes
--- Fragment: how often the memory of these owners has changed. Their classes are made before the counts are looked up: under
--- row-level security no index finds a row by a function that could leak it.
-SELECT COALESCE(sum(m.version), 0)::bigint AS version FROM (
-        SELECT DISTINCT k.class FROM (
-            SELECT owner_class('session', %(session_user)s, NULL, s) AS class FROM unnest(%(session_ids)s::text[]) AS s
-            UNION ALL VALUES (owner_class('tenant', NULL, NULL, NULL)), (owner_class('user', %(user_id)s, NULL, NULL)),
-                (owner_class('agent', NULL, %(agent_id)s, NULL)), (owner_class('session', %(history_user)s, NULL, NULL))) k) k
-    CROSS JOIN LATERAL (
-        SELECT version FROM memory_versions WHERE tenant_id = %(tenant_id)s AND owner_class = k.class OFFSET 0) m
-
--- name: owned
--- Fragment: what these owners have, found by owner alone, whatever else the tenant has and the statistics of the table say:
--- OFFSET 0 keeps the planner from any other index.
-SELECT i.*, i.xmin FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.owner COLLATE "C" = ANY(%(owners)s) OFFSET 0
-
--- name: owned_history
--- Fragment: the same for the other sessions of a user, which are one range of owners.
-SELECT i.*, i.xmin FROM items i
-        WHERE i.tenant_id = %(tenant_id)s AND i.owner COLLATE "C" > %(history_from)s AND i.owner COLLATE "C" < %(history_to)s
-            AND i.owner <> ALL(%(line_owners)s) OFFSET 0
-
--- name: visible_versions
--- How often the memory of these owners has changed, whether topics have work left, and if the count is not the known one: the
--- items that are visible now, each by its id and the number of its last change.
-SELECT c.version, CASE WHEN c.version IS DISTINCT FROM %(known)s::bigint THEN (
-    SELECT COALESCE(string_agg(uuid_send(s.item_id) || xidsend(s.version), ''::bytea), ''::bytea) FROM (
-        SELECT i.item_id, i.xmin AS version FROM ({owned}) i WHERE {live} AND {visible} LIMIT %(limit)s) s
-) END, EXISTS (SELECT 1 FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = ANY(%(topics)s))
-FROM ({changes}) c
-
--- name: snapshot_columns
--- Fragment: everything that recall needs of an item: its number of changes, what the ranker needs in the order of `Candidate`,
--- vectors and names, then its own columns.
-xidsend(i.xmin) AS version, {candidate_columns}, i.kind = 'fact' AS is_fact,
-    (SELECT halfvec_send(v.embedding) FROM vectors v
-     WHERE v.tenant_id = %(tenant_id)s AND v.model_id = %(model_id)s AND v.item_id = i.item_id) AS embedding,
-    ARRAY(
-        SELECT e.key FROM mentions m JOIN entities e ON e.tenant_id = m.tenant_id AND e.entity_id = m.entity_id
-        WHERE m.tenant_id = %(tenant_id)s AND m.item_id = i.item_id) AS names,
-    {i.item_columns}
-
--- name: snapshot_rows
--- Everything that recall needs of these items, if they are visible now.
-SELECT {snapshot_columns}
-FROM items i
-WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND {live} AND {visible}
-
--- name: owned_rows
--- The count of changes of some owners' items, and whether topics have work left. If the count is not the known one: the visible
--- items up to a limit, each by its id and the number of its last change, pairs of their facts and what these were taken from,
--- and everything of those items that are not known in this version.
-WITH counted AS MATERIALIZED ({changes}), seen AS MATERIALIZED (
-    SELECT i.*, uuid_send(i.item_id) || xidsend(i.xmin) AS entry FROM counted c CROSS JOIN LATERAL ({owned}) i
-    WHERE c.version IS DISTINCT FROM %(known)s::bigint AND {live} AND {visible} LIMIT %(limit)s
-)
-SELECT c.version, EXISTS (SELECT 1 FROM outbox WHERE tenant_id = %(tenant_id)s AND topic = ANY(%(topics)s)) AS waiting,
-    CASE WHEN COALESCE(r.place, 1) = 1 THEN (SELECT string_agg(s.entry, ''::bytea) FROM seen s) END AS entries,
-    CASE WHEN COALESCE(r.place, 1) = 1 THEN (
-        SELECT string_agg(uuid_send(e.item_id) || uuid_send(e.source_item_id), ''::bytea)
-        FROM seen s CROSS JOIN LATERAL (
-            SELECT e.item_id, e.source_item_id FROM evidence e
-            WHERE e.tenant_id = %(tenant_id)s AND e.item_id = s.item_id AND s.kind = 'fact' OFFSET 0) e) END AS links,
-    r.*
-FROM counted c
-LEFT JOIN LATERAL (
-    SELECT row_number() OVER () AS place, {snapshot_columns} FROM seen i WHERE i.entry NOT IN (
-        SELECT substring(%(entries)s::bytea FROM n * 20 + 1 FOR 20)
-        FROM generate_series(0, length(%(entries)s::bytea) / 20 - 1) AS n)) r ON true
-
 -- name: version
 -- How often the memory of these owners has changed; of a user with all sessions, of a session with all of its line. Found as in
--- `changes`.
+-- `changes` of `snapshot_storage.sql`.
 SELECT COALESCE(sum(m.version), 0)::bigint AS version FROM (
     SELECT DISTINCT k.class FROM (
         SELECT owner_class('session', %(user_id)s, NULL, s.session_id) AS class FROM sessions s
@@ -315,3 +245,74 @@ WHERE o.tenant_id = %(tenant_id)s AND o.source_item_id = ANY(%(item_ids)s) AND n
 -- The pairs of these items of which the first was taken from the second.
 SELECT item_id, source_item_id FROM evidence
 WHERE tenant_id = %(tenant_id)s AND item_id = ANY(%(item_ids)s) AND source_item_id = ANY(%(item_ids)s)
+
+-- name: passage_distances
+-- Fragment: how near passages are. OFFSET 0 keeps the planner from any other order.
+SELECT i.item_id, i.ordinal, i.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions}) AS distance
+        FROM passages i WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND {part} OFFSET 0
+
+-- name: found_passages
+-- Passages of long texts that have any of the terms or are nearest in meaning, each with what the ranker needs of it and its item.
+WITH worded AS MATERIALIZED (
+    SELECT i.item_id, i.ordinal, sum(t.weight * i.rank) AS score
+    FROM unnest(%(queries)s::tsquery[], %(weights)s::real[]) AS t (query, weight)
+    CROSS JOIN LATERAL (
+        SELECT i.item_id, i.ordinal, i.owner, i.kind, i.event_time, ts_rank(i.tsv, t.query, 1) AS rank
+        FROM passages i WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query OFFSET 0) i
+    WHERE {visible_passages}
+    GROUP BY i.item_id, i.ordinal ORDER BY score DESC, i.item_id, i.ordinal LIMIT %(text_depth)s
+), near AS MATERIALIZED (
+    SELECT n.item_id, n.ordinal, n.distance FROM ({distances}) n ORDER BY n.distance LIMIT %(vector_depth)s
+), found AS (
+    SELECT item_id, ordinal, min(text_rank) AS text_rank, min(vector_rank) AS vector_rank FROM (
+        SELECT item_id, ordinal, row_number() OVER (ORDER BY score DESC) AS text_rank, NULL::bigint AS vector_rank FROM worded
+        UNION ALL SELECT item_id, ordinal, NULL, row_number() OVER (ORDER BY distance) FROM near) a
+    GROUP BY item_id, ordinal
+)
+SELECT f.ordinal, i.item_id, i.scope, i.thread, NULL::integer, i.speaker, i.trust, i.event_time, p.terms, p.tokens, p.traits,
+    i.session_id, i.archived_at, p.similarity, false, true, f.text_rank, f.vector_rank, NULL::bigint, NULL::bigint
+FROM found f
+CROSS JOIN LATERAL (
+    SELECT p.terms, p.tokens, p.traits, CASE WHEN p.model_id = %(model_id)s THEN
+        -(p.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions})) END AS similarity
+    FROM passages p WHERE p.tenant_id = %(tenant_id)s AND p.item_id = f.item_id AND p.ordinal = f.ordinal OFFSET 0) p
+CROSS JOIN LATERAL (
+    SELECT i.item_id, i.scope, i.thread, i.speaker, i.trust, i.event_time, i.session_id, i.archived_at FROM items i
+    WHERE i.tenant_id = %(tenant_id)s AND i.item_id = f.item_id AND {live} AND {visible} OFFSET 0) i
+
+-- name: passage_texts
+-- The texts of these passages.
+SELECT p.item_id, p.ordinal, p.start, p.content
+FROM unnest(%(item_ids)s::uuid[], %(ordinals)s::integer[]) AS g (item_id, ordinal)
+JOIN passages p ON p.tenant_id = %(tenant_id)s AND p.item_id = g.item_id AND p.ordinal = g.ordinal
+
+-- name: add_counts
+-- Adds how often items were recalled since the last flush.
+INSERT INTO access (tenant_id, item_id, times, last_at)
+SELECT i.tenant_id, i.item_id, g.times, g.last_at
+FROM unnest(%(item_ids)s::uuid[], %(times)s::bigint[], %(last_ats)s::timestamptz[]) AS g (item_id, times, last_at)
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at IS NULL
+ORDER BY i.item_id
+ON CONFLICT (tenant_id, item_id) DO UPDATE SET
+    times = access.times + excluded.times, last_at = GREATEST(access.last_at, excluded.last_at)
+
+-- name: note_uses
+-- Who saw items last, and where; the last one of a slot stays. Nothing is written of a user who was erased meanwhile.
+INSERT INTO uses (tenant_id, item_id, slot, owned_by, agent_id, session_id, via, last_at)
+SELECT DISTINCT ON (i.item_id, s.slot) i.tenant_id, i.item_id, s.slot, g.owned_by, g.agent_id, g.session_id, g.via, g.last_at
+FROM unnest(%(item_ids)s::uuid[], %(owners)s::text[], %(agents)s::text[], %(sessions)s::text[], %(vias)s::text[],
+    %(last_ats)s::timestamptz[]) AS g (item_id, owned_by, agent_id, session_id, via, last_at)
+CROSS JOIN LATERAL (SELECT hashtext(concat_ws(chr(31), g.owned_by, g.agent_id, g.session_id, g.via)) & 15 AS slot) s
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at IS NULL
+WHERE NOT is_erased_owner(g.owned_by, g.last_at)
+ORDER BY i.item_id, s.slot, g.last_at DESC
+ON CONFLICT (tenant_id, item_id, slot) DO UPDATE SET
+    owned_by = excluded.owned_by, agent_id = excluded.agent_id, session_id = excluded.session_id, via = excluded.via,
+    last_at = excluded.last_at
+
+-- name: list_uses
+-- Who saw an item last, newest first; of one owner, where named.
+SELECT CASE WHEN left(owned_by, 5) = 'user:' THEN substr(owned_by, 6) END AS user_id, agent_id, session_id, via, last_at
+FROM uses
+WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND (%(owned_by)s::text IS NULL OR owned_by = %(owned_by)s)
+ORDER BY last_at DESC

@@ -154,8 +154,10 @@ RETURNING item_id
 
 -- name: copy_vectors
 -- The vectors of copies are those of what they copy: the same text means the same.
-INSERT INTO vectors (tenant_id, item_id, model_id, live, kind, scope, user_id, agent_id, session_id, event_time, embedding)
-SELECT c.tenant_id, c.item_id, v.model_id, c.live, c.kind, c.scope, c.user_id, c.agent_id, c.session_id, c.event_time, v.embedding
+INSERT INTO vectors (
+    tenant_id, item_id, model_id, live, kind, scope, user_id, agent_id, session_id, event_time, embedding, names)
+SELECT c.tenant_id, c.item_id, v.model_id, c.live, c.kind, c.scope, c.user_id, c.agent_id, c.session_id, c.event_time, v.embedding,
+    v.names
 FROM unnest(%(item_ids)s::uuid[], %(copy_ids)s::uuid[]) AS g (item_id, copy_id)
 JOIN items c ON c.tenant_id = %(tenant_id)s AND c.item_id = g.copy_id
 JOIN vectors v ON v.tenant_id = %(tenant_id)s AND v.item_id = g.item_id

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -19,58 +19,28 @@ from numpy.typing import NDArray
 
 from recordari.core import text
 from recordari.core.identity import AskedScope, Scope
-from recordari.core.items import Trust
 from recordari.memory.rules import Trait
+from recordari.recall.rules.numbering import (
+    ARMS,
+    BESIDE,
+    SCOPES,
+    Candidate,
+    Floats,
+    Ids,
+    Mask,
+    Numbers,
+    RowBlock,
+    reordered,
+)
 
-Floats = NDArray[np.float64]
-Ids = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 T = TypeVar("T")
 
-ARMS = ("text", "vector", "time", "entity")
-BESIDE = "beside"  # found by no arm: it is next to an item that was
+FEWEST_QUOTED = 12  # terms that quote the beginning of a text
 BLOCK = 64  # rows that are multiplied at a time
 MOST_CACHED = 3_000  # matches of words and tokens: at most 4 bytes of each for every row
 MOST_TOKENS = 1 << 16  # a token has two bytes
 MOST_UNUSED = 1_000  # numbers of names
 _NONE = np.empty(0, dtype=np.int64)
-
-
-class Candidate(NamedTuple):
-    """An item that may answer, as the ranker needs it; a tuple, because every search makes hundreds of them."""
-
-    item_id: UUID
-    scope: Scope
-    thread: str | None
-    position: int | None
-    speaker: str | None
-    trust: Trust
-    event_time: datetime
-    terms: bytes
-    tokens: bytes
-    traits: int
-    session_id: str | None = None
-    """The session it was said in; a fact has one too, though it is in no thread."""
-    archived_at: datetime | None = None
-    similarity: float | None = None
-    is_fact: bool = False
-    is_hit: bool = True
-    """False for a row that only comes before a candidate and lends it its words."""
-    text_rank: int | None = None
-    vector_rank: int | None = None
-    time_rank: int | None = None
-    entity_rank: int | None = None
-    names: Sequence[str] = ()
-    """The names that it mentions; known only in a snapshot."""
-
-    @property
-    def ranks(self) -> dict[str, int | None]:
-        """The rank that each arm gave."""
-        return dict(zip(ARMS, (self.text_rank, self.vector_rank, self.time_rank, self.entity_rank), strict=True))
-
-    @property
-    def found_by(self) -> tuple[str, ...]:
-        return tuple(arm for arm, rank in self.ranks.items() if rank is not None) or (BESIDE,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,83 +86,20 @@ def arm_counts(candidates: Sequence[Candidate]) -> dict[str, int]:
     return {**{arm: counts[arm] for arm in ARMS}, "beside_a_hit": counts[BESIDE]}
 
 
-_ROW = np.dtype(
-    [
-        ("moment", np.float64),
-        ("day", np.int64),
-        ("thread", np.int64),
-        ("position", np.int64),
-        ("session", np.int64),
-        ("speaker", np.int64),
-        ("traits", np.int64),
-        ("scope", np.int64),
-        ("terms", np.int64),
-        ("tokens", np.int64),
-        ("names", np.int64),
-        ("is_fact", np.bool_),
-        ("is_alone", np.bool_),
-        ("is_users", np.bool_),
-        ("is_archived", np.bool_),
-    ]
-)
-"""The numbers of a row: names by their number in `_Numbers`, `terms`, `tokens` and `names` by how many it has."""
-_SCOPES = {scope: number for number, scope in enumerate(Scope)}
-
-
-class _Numbers:
-    """A number for each thread, session, speaker and name; columns made from others go on counting."""
-
-    def __init__(self) -> None:
-        self.threads: dict[object, int] = {}
-        self.sessions: dict[object, int] = {}
-        self.speakers: dict[str, int] = {}
-        self.names: dict[str, int] = {}
-
-    def __len__(self) -> int:
-        return len(self.threads) + len(self.sessions) + len(self.names)
-
-    def table(self, rows: Sequence[Candidate]) -> NDArray[np.void]:
-        threads, sessions, speakers = self.threads, self.sessions, self.speakers
-        return np.array(
-            [
-                (
-                    row.event_time.timestamp(),
-                    row.event_time.toordinal(),
-                    threads.setdefault(row.thread or row.item_id, len(threads)),
-                    -2 if row.position is None else row.position,
-                    sessions.setdefault(row.session_id or row.thread or row.item_id, len(sessions)),
-                    speakers.setdefault((row.speaker or "").casefold(), len(speakers)),
-                    row.traits,
-                    _SCOPES[row.scope],
-                    len(row.terms) // 4,
-                    len(row.tokens) // 2,
-                    len(row.names),
-                    row.is_fact,
-                    row.thread is None,
-                    row.trust == Trust.USER,
-                    row.archived_at is not None,
-                )
-                for row in rows
-            ],
-            dtype=_ROW,
-        )
-
-    def named(self, rows: Sequence[Candidate]) -> Ids:
-        names = self.names
-        return np.array([names.setdefault(name, len(names)) for row in rows for name in row.names], dtype=np.int64)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Columns:
     """Many candidates, one value for each row."""
 
-    rows: Sequence[Candidate]
+    rows: Sequence[Any]
+    """Candidates, or what else has their `item_id`, `thread`, `speaker` and `archived_at`."""
     known: tuple[Columns, Ids] | None = field(default=None, repr=False)
     """Columns that have some of these rows, and the index of each row in them, or -1: those are not derived anew."""
+    new: RowBlock | None = field(default=None, repr=False)
+    """The rows that are not known; None: made of the candidates."""
     before: Ids = field(init=False)
     """The index of the row one position earlier in the thread, or -1."""
     after: Ids = field(init=False)
-    _numbers: _Numbers = field(init=False, repr=False)
+    _numbers: Numbers = field(init=False, repr=False)
     _table: NDArray[np.void] = field(init=False, repr=False)
     _terms: NDArray[np.uint32] = field(init=False, repr=False)
     """All terms one after another."""
@@ -200,24 +107,25 @@ class Columns:
     _names: Ids = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        derived, known = object.__setattr__, self.known
-        if known is not None and len(known[0]._numbers) > MOST_UNUSED + 4 * len(self.rows):
-            known = None  # most of the numbers are of rows that are gone
-        new = self.rows if known is None else [self.rows[row] for row in np.flatnonzero(known[1] < 0).tolist()]
-        numbers = _Numbers() if known is None else known[0]._numbers
-        table = numbers.table(new)
-        terms = np.frombuffer(b"".join([row.terms for row in new]), dtype="<u4")
-        tokens = np.frombuffer(b"".join([row.tokens for row in new]), dtype="<u2")
-        names = numbers.named(new)
+        derived, known, block = object.__setattr__, self.known, self.new
+        if known is not None and block is None and known[0].are_worn(len(self.rows)):
+            known = None
+        if block is None:
+            new = self.rows if known is None else [self.rows[row] for row in np.flatnonzero(known[1] < 0).tolist()]
+            block = RowBlock.of(new)
+        numbers = Numbers() if known is None else known[0]._numbers
+        table, names = numbers.table(block), numbers.named(block)
+        terms, tokens = block.terms, block.tokens
         if known is not None:
             old, places = known
             order = np.where(places < 0, len(old) + np.cumsum(places < 0) - 1, places)
             joined = np.concatenate([old._table, table])
-            terms = _reordered(np.concatenate([old._terms, terms]), joined["terms"], order)
-            tokens = _reordered(np.concatenate([old._tokens, tokens]), joined["tokens"], order)
-            names = _reordered(np.concatenate([old._names, names]), joined["names"], order)
+            terms = reordered(np.concatenate([old._terms, terms]), joined["terms"], order)
+            tokens = reordered(np.concatenate([old._tokens, tokens]), joined["tokens"], order)
+            names = reordered(np.concatenate([old._names, names]), joined["names"], order)
             table = joined[order]
         derived(self, "known", None)  # or the columns before those would be kept too
+        derived(self, "new", None)
         derived(self, "_numbers", numbers)
         derived(self, "_table", table)
         derived(self, "_terms", terms)
@@ -229,6 +137,10 @@ class Columns:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def are_worn(self, rows: int) -> bool:
+        """Whether most numbers would be of rows that are gone, if columns of so many rows were made from these."""
+        return len(self._numbers) > MOST_UNUSED + 4 * rows
 
     def _column(self, name: str) -> NDArray[Any]:
         return np.ascontiguousarray(self._table[name])
@@ -281,8 +193,10 @@ class Columns:
 
     @cached_property
     def disclosure(self) -> Floats:
-        """How much the speakers say about themselves, 0 to 1."""
-        return np.asarray((self._table["traits"] // Trait.DISCLOSES_ONE & 3) / 3, dtype=np.float64)
+        """How much the speakers say about themselves, 0 to 1; a record that nobody speaks says nothing of that kind."""
+        disclosed = np.asarray((self._table["traits"] // Trait.DISCLOSES_ONE & 3) / 3, dtype=np.float64)
+        disclosed[self.speakers.get("", _NONE)] = 0.0
+        return disclosed
 
     @cached_property
     def wishes(self) -> Mask:
@@ -299,9 +213,9 @@ class Columns:
     def by_place(self, values: Mapping[AskedScope, float], line: Collection[str]) -> Floats:
         """The value of each row's place: its scope, or history for sessions that are not of this line; 1 for others."""
         scopes = self._table["scope"]
-        of_scopes = np.array([values.get(AskedScope(scope), 1.0) for scope in _SCOPES])
+        of_scopes = np.array([values.get(AskedScope(scope), 1.0) for scope in SCOPES])
         of_rows: Floats = of_scopes[scopes]
-        in_session = scopes == _SCOPES[Scope.SESSION]
+        in_session = scopes == SCOPES[Scope.SESSION]
         if in_session.any():
             numbers = self._numbers.sessions
             of_line = [numbers[session_id] for session_id in line if session_id in numbers]
@@ -366,11 +280,14 @@ class Columns:
 
     def having(self, term: str) -> Ids:
         """The rows that have the term, or whose speaker's name has it; each once."""
-        return np.unique(np.concatenate([self._rows_with(term), *self.spoken_by(term)]))
+        marks = np.zeros(len(self.rows), dtype=np.bool_)
+        marks[self._rows_with(term)] = True
+        for rows in self.spoken_by(term):
+            marks[rows] = True
+        return np.flatnonzero(marks)
 
     def _rows_with(self, term: str) -> Ids:
-        (number,) = text.hashes([term])
-        return self._term_rows[np.flatnonzero(self._terms == number)]
+        return self._term_rows[np.flatnonzero(self._terms == text.hash_of(term))]
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
         """The value for a key, computed at first use: questions repeat the same words."""
@@ -415,28 +332,34 @@ class Columns:
         return best
 
     def are_verbatim(self, terms: Sequence[str]) -> Mask:
-        """Which rows consist of exactly these terms."""
+        """Which rows consist of exactly these terms, or begin with them where they are many: the last may be cut off."""
         equal = np.zeros(len(self.rows), dtype=np.bool_)
-        if terms:
-            hashes = text.hashes(terms).tobytes()
-            for index in np.flatnonzero(self.lengths == len(hashes) // 4).tolist():
-                equal[index] = self.rows[index].terms == hashes
+        counts, wanted = self._table["terms"], text.hashes(terms)
+        if terms and len(rows := np.flatnonzero(counts == len(terms))):
+            equal[rows] = self._begin_with(wanted, rows)
+        if len(terms) > FEWEST_QUOTED and len(rows := np.flatnonzero(counts >= len(terms))):
+            equal[rows] |= self._begin_with(wanted[:-1], rows)
         return equal
+
+    def _begin_with(self, terms: NDArray[np.uint32], rows: Ids) -> Mask:
+        first = (np.cumsum(self._table["terms"]) - self._table["terms"])[rows]
+        begin: Mask = (self._terms[first[:, None] + np.arange(len(terms))] == terms).all(axis=1)
+        return begin
+
+    def tokens_of(self, row: int) -> list[int]:
+        """The tokens of one row."""
+        past = int(self._table["tokens"][: row + 1].sum())
+        tokens: list[int] = self._tokens[past - int(self._table["tokens"][row]) : past].tolist()
+        return tokens
 
 
 def _rows_by(values: Ids) -> dict[int, Ids]:
     """The rows that have each value, in their order."""
+    if len(values) and (values == values[0]).all():
+        return {int(values[0]): np.arange(len(values))}
     order = np.argsort(values, kind="stable")
     names, starts = np.unique(values[order], return_index=True)
     return dict(zip(names.tolist(), np.split(order, starts[1:]), strict=True)) if len(values) else {}
-
-
-def _reordered(flat: NDArray[Any], lengths: Ids, order: Ids) -> NDArray[Any]:
-    """Parts of these lengths, which are one after another, in another order or without some of them."""
-    starts, chosen = np.cumsum(lengths) - lengths, lengths[order]
-    ends = np.cumsum(chosen)
-    moved = np.repeat(starts[order] - (ends - chosen), chosen)
-    return flat[moved + np.arange(len(moved))]
 
 
 def _neighbours(threads: Ids, positions: Ids) -> tuple[Ids, Ids]:

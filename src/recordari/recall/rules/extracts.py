@@ -18,7 +18,8 @@ from recordari.core.described import DESCRIBED
 from recordari.core.items import normalised
 from recordari.core.text import sentence_ends
 from recordari.memory.rules import REQUEST_TERMS, Collection, Trait, entities_in, traits_of
-from recordari.recall.rules.candidates import Columns, Floats, Tokens
+from recordari.recall.rules.candidates import Columns, Tokens
+from recordari.recall.rules.numbering import Floats
 
 SHORT = 240  # characters; a shorter text is quoted whole
 LONGEST_QUOTE = 400
@@ -56,8 +57,8 @@ class Sentence:
     text: str
 
 
-def sentences_of(place: int, content: str) -> list[Sentence]:
-    """The sentences of an item that are read; a short text is one, of which its questions are not read."""
+def sentences_of(place: int, content: str, *, is_list: bool = False) -> list[Sentence]:
+    """The sentences of an item that are read; a short text that is no list is one, of which its questions are not read."""
     read = content[:READ]
     ends = [0, *sentence_ends(read), len(read)]
     sentences = [
@@ -65,7 +66,7 @@ def sentences_of(place: int, content: str) -> list[Sentence]:
         for first, past in pairwise(ends)
         if (said := read[first:past].strip())
     ]
-    if len(read) > SHORT:
+    if is_list or len(read) > SHORT:
         return sentences
     said = " ".join(one.text for one in sentences if not is_question(one.text)) or read.strip()
     return [Sentence(place=place, first=0, past=len(read), text=said)]
@@ -76,8 +77,10 @@ def is_question(said: str) -> bool:
     return said.rstrip("\"'”’) ").endswith(("?", "？", "؟"))
 
 
-def quoted(content: str, sentence: Sentence) -> str:
-    """The sentence with what follows it, as much as fits: an answer often goes on."""
+def quoted(content: str, sentence: Sentence, *, is_list: bool = False) -> str:
+    """The sentence with what follows it, as much as fits: an answer often goes on. A line of a list is alone."""
+    if is_list:
+        return sentence.text[:LONGEST_QUOTE].lstrip("-*• ")
     if sentence.past - sentence.first >= LONGEST_QUOTE:
         return content[sentence.first : sentence.first + LONGEST_QUOTE].strip()
     ends = [end for end in (*sentence_ends(content[:READ]), len(content)) if sentence.past < end]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Protocol
 from uuid import UUID
 
-from recordari.core.items import EDITED_FROM, PROJECT, Item, Kind, normalised
+from recordari.core.items import EDITED_FROM, PROJECT, Kind, normalised
 from recordari.recall.rules.ranking import Ranked
 
 FITS = 0.5  # another document fits from this share of a score on
@@ -45,7 +47,7 @@ def by_best_passage(best: Sequence[Ranked], passages: Sequence[Ranked]) -> list[
     return sorted(found.values(), key=lambda item: -item.score)
 
 
-def _with_project_first(best: Sequence[Ranked], items: Mapping[UUID, Item], project: str) -> list[Ranked]:
+def _with_project_first(best: Sequence[Ranked], items: Mapping[UUID, SaidItem], project: str) -> list[Ranked]:
     scores = [
         replace(item, score=item.score + abs(item.score) * (PREFERRED_PROJECT - 1))
         if item.candidate.item_id in items and items[item.candidate.item_id].metadata.get(PROJECT) == project
@@ -53,6 +55,22 @@ def _with_project_first(best: Sequence[Ranked], items: Mapping[UUID, Item], proj
         for item in best
     ]
     return sorted(scores, key=lambda item: -item.score)
+
+
+_normalised = lru_cache(maxsize=1_000)(normalised)  # the same items are shown again and again
+
+
+class SaidItem(Protocol):
+    """What is looked at of an item to tell whether another says the same."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def content(self) -> str: ...
+
+    @property
+    def metadata(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,7 +88,7 @@ class Folded:
 
 def folded(
     best: Sequence[Ranked],
-    items: Mapping[UUID, Item],
+    items: Mapping[UUID, SaidItem],
     links: Sequence[tuple[UUID, UUID]],
     *,
     project: str | None = None,
@@ -85,9 +103,12 @@ def folded(
     shown_as = _shown_as(ranks, items, links) if links else {}
     answer = Folded()
     texts: dict[tuple[str, str], UUID] = {}
+    has_chunks = False
     for item_id, item in ranks.items():
         shown = shown_as.get(item_id, item_id) if shown_as else item_id
-        text = (items[shown].kind, normalised(items[shown].content))
+        statement = items[shown]
+        text = (statement.kind, _normalised(statement.content))
+        has_chunks = has_chunks or text[0] == Kind.DOCUMENT_CHUNK
         first = texts.get(text)
         if first is None:
             first = texts[text] = shown
@@ -95,12 +116,12 @@ def folded(
         if item_id is not first and item_id != first:
             answer.same_as.setdefault(first, []).append(item_id)
             (answer.duplicates if shown == item_id else answer.facts).append(item_id)
-    if any(item.kind == Kind.DOCUMENT_CHUNK for item in items.values()):
+    if has_chunks:
         answer.kept = _few_of_one_document(answer.kept, items)
     return answer
 
 
-def _few_of_one_document(kept: Sequence[Ranked], items: Mapping[UUID, Item]) -> list[Ranked]:
+def _few_of_one_document(kept: Sequence[Ranked], items: Mapping[UUID, SaidItem]) -> list[Ranked]:
     """The same with at most two chunks of one document in five, unless nothing else fits half as well."""
     rest, order = list(kept), list[Ranked]()
     while rest:
@@ -121,7 +142,7 @@ def _few_of_one_document(kept: Sequence[Ranked], items: Mapping[UUID, Item]) -> 
 
 
 def _shown_as(
-    ranks: Mapping[UUID, Ranked], items: Mapping[UUID, Item], links: Sequence[tuple[UUID, UUID]]
+    ranks: Mapping[UUID, Ranked], items: Mapping[UUID, SaidItem], links: Sequence[tuple[UUID, UUID]]
 ) -> dict[UUID, UUID]:
     """The item to show instead of another: its turn for a fact, the corrected fact for a turn."""
     order = {item_id: rank for rank, item_id in enumerate(ranks)}

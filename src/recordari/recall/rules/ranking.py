@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from recordari.core.identity import AskedScope
 from recordari.memory.rules import REQUEST_TERMS, Collection, QuestionWording
 from recordari.recall.rules.arms import ArmHits, marked, within
-from recordari.recall.rules.candidates import Candidate, Columns, Floats, Ids, Mask, SearchHits, Tokens
+from recordari.recall.rules.candidates import Columns, SearchHits, Tokens
+from recordari.recall.rules.numbering import Candidate, Floats, FoundRow, Ids, Mask
 from recordari.recall.rules.temporal.times import Interval
 
 # Mean and deviation of the cosine similarity between a question and an unrelated text, per model.
@@ -28,6 +29,7 @@ UNRELATED_SIMILARITY: Mapping[str, tuple[float, float]] = {
     "arctic-embed-s": (0.60, 0.043),
     "potion-base-8M": (0.26, 0.13),
 }
+FIRST_OF_DOCUMENT = 5  # chunks that speak for a document
 UNRELATED_WISH = 0.1  # how near a question often is to a wish about something else
 
 
@@ -39,6 +41,7 @@ class Weights:
     late: float = 1.0
     meaning: float = 0.8
     session: float = 1.0
+    others: float = 0.0  # of documents: what their other chunks say
     following: float = 0.4
     speaker: float = 0.4
     own_words: float = 2.0
@@ -54,7 +57,7 @@ class Weights:
     wished: float = 8.0  # times how near the question is to what a standing wish is about
     entity: float = 0.1
     linked: float = 0.6
-    repeat: float = 0.02
+    repeat: float = 0.01
     repeat_of_many: float = 0.05  # where the question asks for a list or a count
     saturation: float = 1.2
     length_share: float = 0.5
@@ -90,7 +93,7 @@ class Question:
 class Ranked:
     """A candidate with its score and the parts of the score."""
 
-    candidate: Candidate
+    candidate: FoundRow
     row: int
     """Its index in the columns."""
     score: float
@@ -99,6 +102,9 @@ class Ranked:
     """Of a long text: the number of the passage that fits best."""
     fit: float | None = None
     """How well it fits the question by words, late interaction and meaning alone."""
+    ranks: Mapping[str, int | None] | None = None
+    """The rank that each arm gave, in a trace."""
+    similarity: float | None = None
 
 
 def ranked(
@@ -187,6 +193,8 @@ def weighed(features: Features, weights: Weights) -> dict[str, Floats]:
     }
     base = sum(parts.values(), np.zeros(len(features.words)))
     parts["session"] = weights.session * _best_of_session(features.threads, base)
+    if weights.others:
+        parts["others"] = weights.others * _others_of_session(features.threads, base)
     parts["following"] = weights.following * np.append(base, 0.0)[features.after]
     if features.present:
         parts["newer"] = weights.newer * features.present * _newer(features, base, weights.on_the_matter)
@@ -255,6 +263,16 @@ def _best_of_session(threads: Ids, base: Floats) -> Floats:
     best: Floats = np.full(int(threads.max(initial=0)) + 1, -np.inf)
     np.maximum.at(best, threads, base)
     return best[threads]
+
+
+def _others_of_session(threads: Ids, base: Floats) -> Floats:
+    """How far the second to fifth best of the same document are above the middle of all hits, in sum."""
+    above = np.maximum(base - np.median(base), 0)
+    order = np.lexsort((-above, threads))
+    rank = np.arange(len(order)) - np.searchsorted(threads[order], threads[order])
+    more = order[(rank >= 1) & (rank < FIRST_OF_DOCUMENT)]
+    total = np.bincount(threads[more], above[more], minlength=int(threads.max(initial=0)) + 1)
+    return np.asarray(total[threads], dtype=np.float64)
 
 
 def _newer(features: Features, base: Floats, on_the_matter: tuple[float, float]) -> Floats:
@@ -336,7 +354,7 @@ def _wished(tokens: Tokens, columns: Columns) -> Floats | None:
 
 def _about(wishes: Ids, tokens: Tokens, columns: Columns) -> NDArray[np.float32]:
     """The direction of what each wish is about, a line for each."""
-    texts = (np.frombuffer(columns.rows[row].tokens, dtype="<u2").tolist() for row in wishes.tolist())
+    texts = (columns.tokens_of(row) for row in wishes.tolist())
     parts = (_after(text, tokens.asking, tokens.ends) for text in texts)
     return np.array([_direction(np.array(part, dtype=np.int64), tokens) for part in parts], dtype=np.float32)
 
@@ -404,13 +422,15 @@ def with_ranks(best: Sequence[Ranked], hits: ArmHits) -> list[Ranked]:
     return [
         replace(
             item,
-            candidate=item.candidate._replace(
-                similarity=None if np.isnan(similarity[item.row]) else float(similarity[item.row]),
-                text_rank=ranks["text"].get(item.row),
-                vector_rank=ranks["vector"].get(item.row),
-                time_rank=ranks["time"].get(item.row),
-                entity_rank=ranks["entity"].get(item.row),
-            ),
+            ranks={arm: of_rows.get(item.row) for arm, of_rows in ranks.items()},
+            similarity=None if np.isnan(similarity[item.row]) else float(similarity[item.row]),
         )
         for item in best
+    ]
+
+
+def with_own_ranks(best: Sequence[Ranked], candidates: Sequence[Candidate]) -> list[Ranked]:
+    """The same for candidates of the database, which know their ranks."""
+    return [
+        replace(item, ranks=candidates[item.row].ranks, similarity=candidates[item.row].similarity) for item in best
     ]

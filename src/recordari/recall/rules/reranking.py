@@ -17,7 +17,7 @@ from itertools import accumulate
 import numpy as np
 
 from recordari.core import text
-from recordari.recall.rules.candidates import Floats
+from recordari.recall.rules.numbering import Floats
 from recordari.recall.rules.ranking import Ranked
 
 RERANKED = 20  # R4

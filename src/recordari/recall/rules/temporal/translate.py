@@ -62,11 +62,19 @@ def language_of(text: str) -> Language | None:
     words = _LETTERS.findall(fold(text))
     accented = [] if text.isascii() else _LETTERS.findall(text.lower())
     best, most = None, sum(word in _ENGLISH for word in words)
+    if not accented and not any(word in _foreign_words() for word in words):
+        return None
     for language in _SPACED:
         count = sum(word in language.words for word in words) + sum(word in language.accented for word in accented)
         if count > most or (count == most and best is None and count and _is_only_in(language, words)):
             best, most = language, count
     return best
+
+
+@cache
+def _foreign_words() -> frozenset[str]:
+    """The words of all languages together: most English questions have none of them."""
+    return frozenset(word for language in _SPACED for word in language.words)
 
 
 def _is_only_in(language: Language, words: list[str]) -> bool:

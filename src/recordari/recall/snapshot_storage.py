@@ -1,0 +1,319 @@
+"""The queries of snapshots: what one identity may see, read column by column.
+
+The first row of an answer has the values that the ranker computes with, those of all items one after another. The rows after it
+have the columns of each item, which stay as the database sent them until the item is shown: of those that are searched few are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordari.core.identity import AskedScope
+from recordari.core.items import READ_COLUMNS, Item
+from recordari.db.database import BatchedQuery, Database
+from recordari.db.pipeline import EncodedValue, RawAnswer
+from recordari.db.queries import Queries, Query
+from recordari.db.records import reader
+from recordari.recall.rules.numbering import Floats, Ids, RowBlock
+from recordari.recall.storage import SearchVariant, Visibility, vector_parameters, visible_parameters
+
+queries = Queries(__name__)
+
+_read_item = reader(Item)
+
+ENTRY = 20  # bytes: an id and the number of its last change
+_ID = 16
+_HEAD = 20  # bytes before the numbers of a vector: the id of its item, and its length
+_STATE, _COLUMNS, _MEANT = range(4), range(4, 17), range(17, 19)
+_LATE = {name: column for column, name in enumerate((*READ_COLUMNS, "thread"), start=19)}
+_ITEM = [_LATE[name] for name in READ_COLUMNS]
+_EPOCH = np.int64(datetime(2000, 1, 1).toordinal())  # PostgreSQL counts microseconds from its beginning
+_UNIX_SECONDS = 946_684_800
+_DAY = 86_400 * 1_000_000
+# A table is faster than converting: there are few halves, and each vector has hundreds.
+_HALVES: NDArray[np.float32] = np.arange(1 << 16, dtype=np.uint16).byteswap().view(np.float16).astype(np.float32)
+
+
+class SnapshotRow:
+    """A visible item; its columns are read when they are asked for."""
+
+    __slots__ = ("_answer", "_content", "_item", "_item_id", "_row", "entry")
+
+    def __init__(self, entry: bytes, answer: RawAnswer, row: int) -> None:
+        self.entry = entry
+        self._answer = answer
+        self._row = row
+        self._item: Item | None = None
+        self._item_id: UUID | None = None
+        self._content: str | None = None
+
+    @property
+    def item_id(self) -> UUID:
+        if self._item_id is None:
+            self._item_id = self._answer.value(self._row, _LATE["item_id"])
+        assert self._item_id is not None
+        return self._item_id
+
+    @property
+    def kind(self) -> str:
+        kind: str = self._answer.value(self._row, _LATE["kind"])
+        return kind
+
+    @property
+    def content(self) -> str:
+        if self._content is None:
+            self._content = self._answer.value(self._row, _LATE["content"])
+        assert self._content is not None
+        return self._content
+
+    @property
+    def speaker(self) -> str | None:
+        speaker: str | None = self._answer.value(self._row, _LATE["speaker"])
+        return speaker
+
+    @property
+    def thread(self) -> str | None:
+        thread: str | None = self._answer.value(self._row, _LATE["thread"])
+        return thread
+
+    @property
+    def archived_at(self) -> datetime | None:
+        archived_at: datetime | None = self._answer.value(self._row, _LATE["archived_at"])
+        return archived_at
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return self.item.metadata
+
+    @property
+    def item(self) -> Item:
+        """Made when it is shown, once: those that are shown are shown again and again."""
+        if self._item is None:
+            values = self._answer.values(self._row, _ITEM)
+            self._item = _read_item(**dict(zip(READ_COLUMNS, values, strict=True)))
+        return self._item
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotRead:
+    """The items that were read, and how they are searched."""
+
+    rows: Sequence[SnapshotRow]
+    block: RowBlock
+    vectors: NDArray[np.float32]
+    """Not a number where an item has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisibleVersions:
+    """The state of the items that are visible to an identity."""
+
+    changes: int
+    """How often they have changed."""
+    versions: bytes
+    """The id and the number of the last change of each item."""
+    waiting: bool
+    """Whether the topics have work left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedRead:
+    """The state of a small memory, and its items that were not known."""
+
+    state: VisibleVersions
+    links: bytes
+    """The ids of a fact and of what it was taken from, for each such pair."""
+    answer: RawAnswer
+
+    def items(self) -> SnapshotRead:
+        return _read(self.answer)
+
+    def is_beyond(self, most: int) -> bool:
+        """Whether there are more items than that, or vectors: the query reads no more than one too many."""
+        return len(self.state.versions) > most * ENTRY or self.vectors > most
+
+    @property
+    def vectors(self) -> int:
+        """How many vectors were read."""
+        names: str | None = self.answer.value(0, _MEANT[1])
+        return 0 if names is None else names.count("\x1e") + 1
+
+
+async def find_visible_versions(
+    database: Database, visibility: Visibility, *, known: VisibleVersions | None, topics: Sequence[str], limit: int
+) -> VisibleVersions:
+    """The state now; the database sends the versions only if the count of changes is not the known one."""
+    query, parameters = _query(queries.visible_versions, visibility, tuple(topics))
+    changes = known.changes if known is not None else None
+    answer = await database.execute_raw(visibility.identity, query, {**parameters, "known": changes, "limit": limit})
+    versions = answer.sent(0, 1)
+    if versions is None and known is not None:
+        versions = known.versions
+    return VisibleVersions(changes=answer.value(0, 0), versions=versions or b"", waiting=answer.value(0, 2))
+
+
+async def find_state(
+    database: Database, visibility: Visibility, *, topics: Sequence[str], also: Sequence[BatchedQuery[Any]]
+) -> tuple[int, bool]:
+    """How often the visible items have changed, and whether the topics have work left."""
+    query, parameters = _query(queries.memory_state, visibility, tuple(topics))
+    answer = await database.execute_raw(visibility.identity, query, parameters, also)
+    return answer.value(0, 0), answer.value(0, 1)
+
+
+async def find_owned_rows(
+    database: Database,
+    visibility: Visibility,
+    model_id: str,
+    *,
+    topics: Sequence[str],
+    limit: int,
+    also: Sequence[BatchedQuery[Any]],
+) -> OwnedRead:
+    """All visible items of a small memory."""
+    query, parameters = _query(queries.owned_rows, visibility, tuple(topics))
+    values = {**parameters, "model_id": model_id, "limit": limit}
+    answer = await database.execute_raw(visibility.identity, query, values, also)
+    state = VisibleVersions(changes=answer.value(0, 0), waiting=answer.value(0, 1), versions=answer.sent(0, 4) or b"")
+    return OwnedRead(state=state, links=answer.sent(0, 3) or b"", answer=answer)
+
+
+async def find_changed_rows(
+    database: Database,
+    visibility: Visibility,
+    model_id: str,
+    *,
+    known: int | None,
+    entries: bytes,
+    topics: Sequence[str],
+    limit: int,
+    also: Sequence[BatchedQuery[Any]],
+) -> OwnedRead:
+    """The state, and the items that are not among the entries; no items if the count of changes is the known one."""
+    query, parameters = _query(queries.changed_rows, visibility, tuple(topics))
+    values = {**parameters, "model_id": model_id, "known": known, "entries": entries, "limit": limit}
+    answer = await database.execute_raw(visibility.identity, query, values, also)
+    state = VisibleVersions(changes=answer.value(0, 0), waiting=answer.value(0, 1), versions=answer.sent(0, 2) or b"")
+    return OwnedRead(state=state, links=answer.sent(0, 3) or b"", answer=answer)
+
+
+async def find_snapshot_rows(
+    database: Database, visibility: Visibility, model_id: str, item_ids: Sequence[UUID]
+) -> SnapshotRead:
+    query, parameters = _query(queries.snapshot_rows, visibility, ())
+    values = {**parameters, "model_id": model_id, "item_ids": list(item_ids)}
+    return _read(await database.execute_raw(visibility.identity, query, values))
+
+
+@lru_cache(maxsize=10_000)
+def _query(query: Query, visibility: Visibility, topics: Sequence[str]) -> tuple[Query, Mapping[str, EncodedValue]]:
+    """A query of a memory, and those of its parameters that stay the same."""
+    identity = visibility.identity
+    parameters = visible_parameters(identity, visibility) | vector_parameters(identity, visibility)
+    parameters |= {"topics": list(topics), "session_user": identity.user_id}
+    whole = filled(query, history=AskedScope.HISTORY in visibility.scopes, archived=visibility.archived)
+    return whole, {name: EncodedValue(value) for name, value in parameters.items()}
+
+
+@lru_cache(maxsize=32)
+def filled(query: Query, *, history: bool, archived: bool) -> Query:
+    """A query for memories with or without other sessions and what has faded."""
+    variant = SearchVariant(past="holds_now", archived=archived, of_source=False, history=history)
+    is_owned, is_changed = query == queries.owned_rows, query == queries.changed_rows
+    owned = [queries.owned, *([queries.owned_history] if history else [])]
+    meant = (
+        [queries.meanings, *([queries.meanings_history] if history else [])] if is_owned else [queries.meanings_of_new]
+    )
+    snapshot = queries.snapshot.filled(
+        entries=queries.entries.sql if is_changed else "NULL::bytea",
+        links=queries.links.filled(seen="seen" if is_changed else "new").sql
+        if is_owned or is_changed
+        else "NULL::bytea",
+        meant=" UNION ALL ".join(f"({part.sql})" for part in meant),
+        no_columns=", ".join(["NULL"] * len(_LATE)),
+    )
+    whole = query.filled(snapshot=snapshot.sql).filled(
+        owned=" UNION ALL ".join(f"({part.sql})" for part in owned),
+        changes=queries.changes.sql,
+        waiting=queries.waiting.sql,
+        live=variant.live,
+        visible=variant.visible,
+    )
+    return replace(whole, name=f"{query.name}_{variant.name}", binary=True)
+
+
+def _read(answer: RawAnswer) -> SnapshotRead:
+    entries = answer.sent(0, _COLUMNS[0]) or b""
+    keys = [entries[at : at + _ID] for at in range(0, len(entries), ENTRY)]
+    rows = [SnapshotRow(entries[row * ENTRY : (row + 1) * ENTRY], answer, row + 1) for row in range(len(keys))]
+    vectors, names = _meanings(answer, keys)
+    return SnapshotRead(rows=rows, block=_block(answer, keys, names), vectors=vectors)
+
+
+def _meanings(answer: RawAnswer, keys: Sequence[bytes]) -> tuple[NDArray[np.float32], Sequence[Sequence[str]]]:
+    """The vector and the names of each row; they come in an order of their own."""
+    names: list[Sequence[str]] = [()] * len(keys)
+    sent = answer.sent(0, _MEANT[0])
+    if sent is None:
+        return np.full((len(keys), 1), np.nan, dtype=np.float32), names
+    named: list[str] = answer.value(0, _MEANT[1]).split("\x1e")
+    size = len(sent) // len(named)
+    places = {key: place for place, key in enumerate(keys)}
+    of_vectors = [places.get(sent[at : at + _ID], -1) for at in range(0, len(sent), size)]
+    halves = np.frombuffer(sent, dtype=np.uint16).reshape(len(named), -1)[:, _HEAD // 2 :]
+    vectors = np.full((len(keys), halves.shape[1]), np.nan, dtype=np.float32)
+    if -1 in of_vectors:  # of an item that is not visible
+        visible = [number for number, place in enumerate(of_vectors) if place >= 0]
+        vectors[[of_vectors[number] for number in visible]] = _HALVES.take(halves[visible])
+    else:
+        vectors[of_vectors] = _HALVES.take(halves)
+    for place, mentioned in zip(of_vectors, named, strict=True):
+        if mentioned and place >= 0:
+            names[place] = mentioned.split("\x1f")
+    return vectors, names
+
+
+def _block(answer: RawAnswer, keys: Sequence[bytes], names: Sequence[Sequence[str]]) -> RowBlock:
+    _, threads, sessions, speakers, scopes, times, positions, traits, flags, of_terms, terms, of_tokens, tokens = (
+        _COLUMNS
+    )
+    microseconds, marks = _numbers(answer.sent(0, times), ">i8"), _numbers(answer.sent(0, flags), ">i4")
+    return RowBlock(
+        keys=keys,
+        threads=answer.value(0, threads) or (),
+        sessions=answer.value(0, sessions) or (),
+        speakers=answer.value(0, speakers) or (),
+        scopes=answer.value(0, scopes) or (),
+        moments=_seconds(microseconds),
+        days=microseconds // _DAY + _EPOCH,
+        positions=_numbers(answer.sent(0, positions), ">i4"),
+        traits=_numbers(answer.sent(0, traits), ">i2"),
+        is_fact=marks & 1 > 0,
+        is_users=marks & 2 > 0,
+        is_archived=marks & 4 > 0,
+        terms=np.frombuffer(answer.sent(0, terms) or b"", dtype="<u4"),
+        term_counts=_numbers(answer.sent(0, of_terms), ">i4") // 4,
+        tokens=np.frombuffer(answer.sent(0, tokens) or b"", dtype="<u2"),
+        token_counts=_numbers(answer.sent(0, of_tokens), ">i4") // 2,
+        names=[name for named in names for name in named],
+        name_counts=np.array([len(named) for named in names], dtype=np.int64),
+    )
+
+
+def _seconds(microseconds: Ids) -> Floats:
+    return np.asarray((microseconds + _UNIX_SECONDS * 1_000_000) / 1_000_000, dtype=np.float64)
+
+
+def _numbers(sent: bytes | None, form: str) -> Ids:
+    """The numbers of an array without NULL: 20 bytes of its form, then each after its length."""
+    if sent is None:
+        return np.empty(0, dtype=np.int64)
+    return np.frombuffer(sent, dtype=[("length", ">i4"), ("number", form)], offset=20)["number"].astype(np.int64)
