@@ -64,5 +64,20 @@ def test_a_document_that_explains_a_tool_of_the_best_one_gains() -> None:
     assert order[1] == "tool"
 
 
+def test_an_identifier_of_many_documents_leads_to_each_of_them_less() -> None:
+    chunks = {
+        "first": "Call get_cards_4821 with the customer_key.",
+        "second": "Also get_cards_4821 is needed.",
+        **{f"other {number}": "Nothing of it." for number in range(12)},
+        **{f"key {number}": "It has a customer_key." for number in range(3)},
+        "tool": "get_cards_4821 returns the cards.",
+    }
+    documents = {name: FoundDocument(title="Other matters", chunks=[chunk]) for name, chunk in chunks.items()}
+    answers = [[(name, 3.0 - number / 10) for number, name in enumerate(documents)]]
+    order = list(joined("I want to file a dispute.", answers, documents))
+    # Two of the leading documents name the tool, and one of them a key that three others have.
+    assert order.index("tool") < order.index("key 0")
+
+
 def test_nothing_found_is_no_documents() -> None:
     assert joined("Anything?", [[], []], {}) == {}

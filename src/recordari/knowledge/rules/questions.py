@@ -22,7 +22,7 @@ LONG_CHARACTERS = 600  # a longer question is searched sentence by sentence
 FEWEST_SENTENCES = 4
 SHORTEST_PART = 4  # words; a shorter sentence asks nothing
 MOST_PARTS = 24
-LEADING = 5  # documents whose identifiers lead to others
+LEADING = 12  # documents whose identifiers lead to others
 MOST_SHARING = 12  # documents with one identifier; in more of them it leads nowhere in particular
 
 _END = re.compile(r"(?<=[.!?。！？])[\"'”’)*\]]{0,3}\s+|\n+")
@@ -96,18 +96,24 @@ def covered(titles: Mapping[str, str], question: str) -> dict[str, float]:
 
 
 def _linked(scores: Mapping[str, float], documents: Mapping[str, FoundDocument]) -> dict[str, float]:
-    """What documents gain by an identifier that one of the leading ones has too: by how far that one leads."""
+    """What documents gain by identifiers that the leading ones have too.
+
+    How far a document leads is divided among the others with the identifier: one that few have leads somewhere in particular.
+    """
     leading = sorted(scores, key=lambda name: -scores[name])[:LEADING]
     texts = {name: "\n".join(documents[name].chunks).casefold() for name in scores}
     gains: dict[str, float] = {}
     for leader in leading[:-1]:
         lead = scores[leader] - scores[leading[-1]]
-        for one in entities_in("\n".join(documents[leader].chunks)):
-            if one.kind is EntityKind.IDENTIFIER:
-                sharing = [name for name, whole in texts.items() if one.key in whole]
-                if len(sharing) <= MOST_SHARING:
-                    gains |= {name: max(gains.get(name, 0.0), lead) for name in sharing if name != leader}
+        for key in _identifiers("\n".join(documents[leader].chunks)):
+            others = [name for name, whole in texts.items() if key in whole and name != leader]
+            if len(others) < MOST_SHARING:
+                gains |= {name: gains.get(name, 0.0) + lead / len(others) for name in others}
     return gains
+
+
+def _identifiers(whole: str) -> list[str]:
+    return [one.key for one in entities_in(whole) if one.kind is EntityKind.IDENTIFIER]
 
 
 def _scaled(values: dict[str, float]) -> dict[str, float]:
