@@ -42,7 +42,7 @@ from recordari.recall.process_cache import MemoryState, RecallCache
 from recordari.recall.request import AGENT_TOP_K, MAX_QUERY_CHARACTERS, RecallAnswer, RecalledItem, RecallRequest, Via
 from recordari.recall.rules.steps import joined, next_questions
 from recordari.recall.rules.temporal.times import Interval, written_interval
-from recordari.tenants.tenants import TenantCache
+from recordari.tenants.tenants import TenantCache, TenantPreferences
 
 RECALLED = tuple(kind for kind, rule in KINDS.items() if rule.in_context)
 MORE_BY_STEPS = 3
@@ -162,9 +162,8 @@ class _Assembly:
 
     async def context(self) -> Context:
         started = time.perf_counter()
-        plan = await self._plan()
-        self._mark("plan", started)
-        base, long_term, temporal = await self._fetch(plan)
+        plan, reader = await self._begun(started)
+        base, long_term, temporal = await self._fetch(plan, reader)
         self._mark("fetch", started)
         recalls = {SectionName.LONG_TERM: long_term, SectionName.TEMPORAL: temporal}
         fetched = {
@@ -228,8 +227,20 @@ class _Assembly:
     def _mark(self, step: str, started: float) -> None:
         self.timings[step] = round((time.perf_counter() - started) * 1000, 3)
 
-    async def _plan(self) -> Plan:
-        preferences = await self.resources.get(TenantCache).get(self.resources.database, self.identity)
+    async def _begun(self, started: float) -> tuple[Plan, BaseReader]:
+        """The plan, and the reader after its first round trip; by preferences of minutes ago if they still hold."""
+        cache = self.resources.get(TenantCache)
+        preferences, asked = await cache.assumed(self.resources.database, self.identity)
+        plan, reader = self._plan(preferences, started)
+        reader.unsent += asked.batch if asked is not None else []
+        await reader.send()
+        if asked is not None and (now := asked.take()) != preferences:
+            plan, reader = self._plan(now, started)
+            await reader.send()
+        return plan, reader
+
+    def _plan(self, preferences: TenantPreferences, started: float) -> tuple[Plan, BaseReader]:
+        """The plan, and a reader with all that can be read by key."""
         settings = _context_settings(preferences.settings.get("context"))
         situation = Situation(
             question=self.request.question,
@@ -240,17 +251,18 @@ class _Assembly:
             has_run=self.identity.run_id is not None,
             is_past=self.request.as_of is not None or self.request.known_at is not None,
         )
-        return plan_context(situation, settings.find(self.request.profile), budget=self.request.budget)
-
-    async def _fetch(self, plan: Plan) -> tuple[Base, _Recalled, _Recalled]:
-        """Read by key in one round trip; then recall and read the rest at once. The first error cancels the rest."""
+        plan = plan_context(situation, settings.find(self.request.profile), budget=self.request.budget)
+        self._mark("plan", started)
         request = self.request
         reader = BaseReader(self.resources, self.identity, plan, request.project, request.as_of, request.known_at)
         reader.ask_first()
         if request.question is not None and {SectionName.LONG_TERM, SectionName.TEMPORAL} & plan.shares.keys():
             self.state = MemoryState.asked(self.identity)
             reader.unsent += self.state.batch
-        await reader.send()
+        return plan, reader
+
+    async def _fetch(self, plan: Plan, reader: BaseReader) -> tuple[Base, _Recalled, _Recalled]:
+        """Recall, and read what the first round trip did not, at once. The first error cancels the rest."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 base = tasks.create_task(reader.base())

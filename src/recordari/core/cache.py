@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from recordari.core.telemetry import Log
 from recordari.errors import RecordariError
@@ -15,6 +15,24 @@ from recordari.errors import RecordariError
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
+
+
+if TYPE_CHECKING:
+    from functools import cached_property
+
+    unlocked_property = cached_property
+else:
+
+    class unlocked_property:  # noqa: N801  # a decorator
+        """`functools.cached_property` without its lock, which costs more than many values before Python 3.12."""
+
+        def __init__(self, make):
+            self._make = make
+            self._name = make.__name__
+
+        def __get__(self, instance, owner=None):
+            value = instance.__dict__[self._name] = self._make(instance)
+            return value
 
 
 class BoundedMap(Generic[K, V]):

@@ -98,7 +98,7 @@ def _element(option: Any) -> type | None:
 
 def check_type(field: str, value: object, check: TypeCheck) -> None:
     """Raise `InvalidInput` for a value of another type than the declared one."""
-    if not _fits(value, check):
+    if type(value) not in check.accepted and not _fits(value, check):
         raise InvalidInput(f"{field} must be {check.noun}", field=field)
 
 

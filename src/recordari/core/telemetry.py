@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import json
 import logging
 import os
 import re
@@ -110,7 +111,9 @@ class Log:
         if (current := request_id.get()) is not None:
             shown.setdefault("request_id", current)
         words = "".join(f" {key}={value}" for key, value in shown.items())
-        self._logger.log(level, "%s%s", event, words, extra={"recordari_event": event, "recordari_fields": shown})
+        own, logger = {"recordari_event": event, "recordari_fields": shown}, self._logger
+        # Not by `log`, which looks for the line of code that called it.
+        logger.handle(logger.makeRecord(logger.name, level, "", 0, "%s%s", (event, words), None, extra=own))
 
 
 class _Frames(str):
@@ -207,18 +210,16 @@ def configure_logging(*, form: LogFormat = "auto", level: str = "info", stream: 
     import structlog
 
     stream = stream or sys.stderr
-    if form == "auto":
-        form = "console" if stream.isatty() else "json"
-    renderer: Callable[..., object] = structlog.processors.JSONRenderer(sort_keys=False)
-    if form == "console":
-        renderer = structlog.dev.ConsoleRenderer(timestamp_key="at", colors=stream.isatty())
+    form = form if form != "auto" else "console" if stream.isatty() else "json"
+    console = structlog.dev.ConsoleRenderer(timestamp_key="at", colors=stream.isatty())
+    as_json = json.JSONEncoder(default=repr).encode
     structlog.configure(
         processors=[_as_event],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=lambda *names: Log(names[0] if names else "recordari"),
     )
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(ContentFreeFormatter(lambda line: str(renderer(None, "", line))))
+    handler.setFormatter(ContentFreeFormatter(as_json if form == "json" else lambda line: str(console(None, "", line))))
     root = logging.getLogger()
     for old in list(root.handlers):
         root.removeHandler(old)
@@ -398,10 +399,7 @@ class Telemetry:
         self._sources[name] = (description, source)
 
     async def render(self, *, by_tenant: bool = True) -> bytes:
-        """All metrics as text. Counters and times are those of all processes of this server, gauges of this one.
-
-        Those that name a tenant are left out if `by_tenant` is false.
-        """
+        """All metrics as text, gauges of this process, the rest of all; `by_tenant`: also what names a tenant or its tools."""
         from prometheus_client import CollectorRegistry, generate_latest
         from prometheus_client.multiprocess import MultiProcessCollector
 
@@ -412,6 +410,8 @@ class Telemetry:
         families = list(registry.collect())
         if not by_tenant:
             families = [one for one in families if not any("tenant" in sample.labels for sample in one.samples)]
+            for family in families:
+                family.samples = [one for one in family.samples if one.labels.get("kind") != "agent"]
         read = CollectorRegistry()
         read.register(_Read([*families, *[await self._gauge(name) for name in self._sources]]))
         return generate_latest(read)
@@ -480,12 +480,6 @@ def outcome_of(error: BaseException) -> str:
 
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9._:/-]{1,64}")
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
-
-
-def is_request_id(text: str) -> bool:
-    """Whether a caller's request id is safe to repeat in logs and answers."""
-    return _REQUEST_ID.fullmatch(text) is not None
 
 
 def _tracer() -> Tracer:

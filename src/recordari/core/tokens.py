@@ -96,6 +96,9 @@ def prudent_tokens(text: str) -> int:
     """Estimate the tokens of a text from above; 0 only for an empty one."""
     if not text:
         return 0
+    if "\n" not in text:
+        english, foreign, other, plain, common = _line_weights(text)
+        return int((english if common * ENGLISH_SHARE >= plain else foreign) + other) + 1
     lines = text.split("\n")
     english = foreign = other = 0.0
     plain = common = 0

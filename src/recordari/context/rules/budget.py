@@ -139,7 +139,7 @@ def packed(bid: Bid[T], room: int, shown: set[Hashable], cost: Cost[T]) -> Fille
     left: list[tuple[T, Reason]] = []
     is_full = False
     for item in bid.items:
-        if item.keys & seen:
+        if not item.keys.isdisjoint(seen):
             left.append((item, Reason.DUPLICATE))
         elif bid.most is not None and len(kept) >= bid.most:
             left.append((item, Reason.TOP_K))

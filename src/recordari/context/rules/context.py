@@ -11,11 +11,11 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from enum import StrEnum
-from functools import cached_property
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from recordari.core.cache import unlocked_property
 from recordari.core.items import normalised
 from recordari.errors import InvalidInput
 from recordari.recall.rules.steps import is_multi_step
@@ -144,12 +144,10 @@ class ContextItem:
     score: float | None = None
     message: Message | None = None
 
-    @cached_property
-    def written(self) -> dict[tuple[int, bool], str]:
-        """Its line without the reference, by the length of the text and whether it was cut."""
-        return {}
+    written: dict[tuple[int, bool], str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Its line without the reference, by the length of the text and whether it was cut."""
 
-    @cached_property
+    @unlocked_property
     def keys(self) -> frozenset[Hashable]:
         text = normalised(self.content)
         return frozenset({text}) if self.item_id is None else frozenset({text, self.item_id})

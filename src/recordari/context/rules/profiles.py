@@ -83,14 +83,16 @@ def profile_text(facts: Sequence[KnownFact], *, most_tokens: int = PROFILE_TOKEN
 
 def profile_without(text: str, contents: Sequence[str]) -> str:
     """A profile without the facts that a context shows elsewhere, as the offline rules wrote them."""
+    written = [f" {_sentence(content)} " for content in contents]
+    others = [_said(content) for content in contents]
     lines = []
     for line in text.splitlines():
         title, mark, sentences = line.partition(": ")
-        for content in contents:
-            sentences = f" {sentences} ".replace(f" {_sentence(content)} ", " ", 1).strip()
-        told = [
-            sentence for sentence in _ENDED.split(sentences) if not any(say_the_same(sentence, c) for c in contents)
-        ]
+        padded = f" {sentences.strip()} "
+        for sentence in written:
+            if sentence in padded:
+                padded = f" {padded.replace(sentence, ' ', 1).strip()} "
+        told = [sentence for sentence in _ENDED.split(padded.strip()) if not any(map(_said(sentence).equals, others))]
         sentences = " ".join(told)
         if sentences:
             lines.append(f"{title}{mark}{sentences}")
@@ -99,14 +101,41 @@ def profile_without(text: str, contents: Sequence[str]) -> str:
 
 def say_the_same(one: str, other: str) -> bool:
     """Whether a fact and a learnt wish come from the same sentence: "Please use maps", and "Ana wants: use maps"."""
-    if (_SPOKEN.search(one) is None) == (_SPOKEN.search(other) is None):
-        return False
-    told, spoken = (one, other) if _SPOKEN.search(one) is None else (other, one)
-    names = _NAMES.match(told)
-    words = _told(told) - (_told(names.group()) if names is not None else frozenset())
-    return len(words) >= FEWEST_SHARED and words <= _told(spoken)
+    return _said(one).equals(_said(other))
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a sentence says: in the words of the speaker or told of somebody, and with which words, as numbers."""
+
+    is_spoken: bool
+    words: frozenset[int]
+    """Without the names that what is told begins with."""
+
+    def equals(self, other: _Said) -> bool:
+        if self.is_spoken is other.is_spoken:
+            return False
+        told, spoken = (other.words, self.words) if self.is_spoken else (self.words, other.words)
+        return len(told) >= FEWEST_SHARED and told <= spoken
+
+
+def _said(text: str) -> _Said:
+    key = (len(text), hash(text))
+    said = _SAID.get(key)
+    if said is None:
+        if len(_SAID) >= MOST_SAID:
+            _SAID.clear()
+        words = _told(text)
+        is_spoken = _SPOKEN.search(text) is not None
+        names = _NAMES.match(text) if not is_spoken else None
+        words -= _told(names.group()) if names is not None else frozenset()
+        said = _SAID[key] = _Said(is_spoken, frozenset(map(hash, words)))
+    return said
+
+
+_SAID: dict[tuple[int, int], _Said] = {}
+"""By length and hash, without the text: every turn compares the same sentences again."""
+MOST_SAID = 10_000  # about 10 MB
 FEWEST_SHARED = 3  # words
 _ENDED = re.compile(r"(?<=[.!?…])\s")
 _SPOKEN = re.compile(
