@@ -16,7 +16,7 @@ from recordari.databases import ask as databases_ask
 from recordari.databases import registry
 from recordari.entries import entries
 from recordari.events import follow, webhooks
-from recordari.facts import curate, extract, rulings
+from recordari.facts import curate, extract
 from recordari.kit.verbs import Bound, verb
 from recordari.knowledge import documents, ingest, search, sources, sync
 from recordari.learning import consolidate, proposals, workflows
@@ -106,8 +106,8 @@ class Memory(Bound):
     invalidate_item = verb(curate.invalidate_item)
     restore_item = verb(curate.restore_item)
     preview_facts = verb(extract.preview_facts)
-    list_rulings = verb(rulings.list_rulings)
-    undo_ruling = verb(rulings.undo_ruling)
+    list_rulings = verb(curate.list_rulings)
+    undo_ruling = verb(curate.undo_ruling)
     pin_item = verb(curate.pin_item)
     give_feedback = verb(curate.give_feedback)
     list_items = verb(curate.list_items)

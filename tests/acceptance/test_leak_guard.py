@@ -17,6 +17,7 @@ from recordari.core.identity import Identity
 from recordari.core.items import Kind, NewItem
 from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
+from recordari.tenants import storage as tenant_rows
 from recordari.tenants import tenants
 
 FIRST = "Members may borrow up to six tools at once and keep each of them for fourteen days from the day of collection."
@@ -80,6 +81,21 @@ async def test_a_paragraph_from_inside_a_document_is_refused(memory: Memory, cha
         with pytest.raises(InvalidInput, match=GUARDED):
             await chat.remember_fact(copy)
     assert await live_facts(memory) == []
+
+
+async def test_a_source_is_protected_whole_however_many_texts_it_has(
+    memory: Memory, chat: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In several statements, because each has a time limit."""
+    monkeypatch.setattr(tenant_rows, "GUARDED_AT_ONCE", 2)
+    source_id = await handbook(memory)
+    for number, text in enumerate((FIRST, SECOND, THIRD, GERMAN)):
+        await memory.add_document(f"{number}.md", text=text, source="handbook")
+    assert await memory.protect_source(source_id) == 5
+    assert await memory.protect_source(source_id) == 0
+    for copy in (FIRST, SECOND, THIRD, GERMAN):
+        with pytest.raises(InvalidInput, match=GUARDED):
+            await chat.remember_fact(copy)
 
 
 async def test_a_passage_over_several_paragraphs_and_a_part_of_a_sentence_are_refused(

@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from recordari.core.identity import Role
-from recordari.core.telemetry import Telemetry, configure_logging, get_log, is_request_id, measured, request_id, safe
+from recordari.core.telemetry import Telemetry, configure_logging, get_log, measured, request_id, safe
 from recordari.errors import DatabaseUnavailable, NotFound
 
 SECRET = "the patient's name"
@@ -196,14 +196,6 @@ async def test_a_span_has_figures_and_the_class_of_an_error_but_no_text(
     assert remember.attributes["error.type"] == "error"
     assert SECRET not in remember.to_json()
     provider.shutdown()
-
-
-@pytest.mark.parametrize(
-    ("text", "fine"),
-    [("a" * 8, True), ("018f-AB_c.9", True), ("short", False), ("a b c d e f", False), ("x" * 65, False)],
-)
-def test_a_request_id_is_repeated_only_when_it_looks_like_one(text: str, fine: bool) -> None:
-    assert is_request_id(text) is fine
 
 
 def test_importing_telemetry_loads_none_of_the_heavy_packages() -> None:

@@ -173,3 +173,18 @@ async def test_metrics_are_open_to_this_machine_and_need_the_token_from_elsewher
             assert (await far.get("/metrics", headers=admin)).status_code == 401
             token = {"Authorization": "Bearer let-me-see"}
             assert (await far.get("/metrics", headers=token)).status_code == 200
+
+
+async def test_metrics_name_the_tools_of_agents_to_the_operator_only(resources: Resources) -> None:
+    """Their names are a tenant's own words, and programs of any tenant may run on the same machine."""
+    async with open_door(resources, metrics_token=SecretStr("let-me-see")) as door:
+        await door.request("POST", "/v1/runs", key="agent", json={"run_id": "r"}, headers={"Recordari-User": "ana"})
+        calls = {"calls": [{"name": "look-for-okapis", "arguments": "{}", "result": "nine", "latency_ms": 3}]}
+        noted = await door.request(
+            "POST", "/v1/runs/r/tool_calls", key="agent", json=calls, headers={"Recordari-User": "ana"}
+        )
+        assert noted.is_success, noted.text
+        near = await door.request("GET", "/metrics", key=None)
+        assert near.status_code == 200 and "okapis" not in near.text
+        told = await door.request("GET", "/metrics", key=None, headers={"Authorization": "Bearer let-me-see"})
+        assert 'kind="agent"' in told.text and 'tool="look-for-okapis"' in told.text

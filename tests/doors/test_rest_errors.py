@@ -72,7 +72,15 @@ async def test_a_validation_error_names_the_field_and_not_the_value(resources: R
             error["field"] for error in answer.json()["errors"]
         }
         misspelt = await door.request("PUT", "/v1/users/ann", json={"timezone": "UTC"})
-        assert misspelt.json()["errors"] == [{"field": "body.timezone", "message": "is not a known field"}]
+        assert misspelt.json()["errors"] == [
+            {"field": "body.timezone", "message": "is not a known field; did you mean time_zone?"}
+        ]
+        nested = {"messages": [{"content": "hello", "when": "today"}]}
+        unknown = await door.request("POST", "/v1/sessions/one/messages", json=nested)
+        (error,) = unknown.json()["errors"]
+        assert error["field"] == "body.messages.0.when"
+        assert error["message"].startswith("is not a known field; known are ")
+        assert {"content", "role", "event_time"} <= set(error["message"].partition("known are ")[2].split(", "))
 
 
 async def test_a_body_that_is_no_json_is_told_what_it_should_be(resources: Resources) -> None:
@@ -95,6 +103,9 @@ async def test_a_request_id_is_made_when_none_or_an_odd_one_is_given(resources: 
             assert answer.headers["x-request-id"] != odd
             seen.add(answer.headers["x-request-id"])
         assert len(seen) == 5
+        for good in ("a" * 8, "018f-AB_c.9"):
+            answer = await door.request("GET", "/healthz", key=None, headers={"X-Request-Id": good})
+            assert answer.headers["x-request-id"] == good
 
 
 async def test_no_canary_reaches_a_log_a_metric_or_an_error_body(resources: Resources) -> None:

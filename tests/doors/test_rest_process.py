@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from tests.ports import free_port
 
 from recordari.app import Memory
 from recordari.config import Settings
+from recordari.doors.cli.serve import COLLECTED_AFTER, settle
 
 SERVE = """
 import sys, uvicorn
@@ -101,3 +103,14 @@ async def test_a_real_server_serves_refuses_and_keeps_content_out_of_its_log(mem
     assert any(line["event"] == "request" and line["route"] == "/v1/users/{user_id}" for line in lines)
     assert CANARY not in log.read_text()
     assert key not in log.read_text()
+
+
+def test_what_the_start_made_is_left_out_of_garbage_collection() -> None:
+    before = gc.get_threshold()
+    try:
+        settle()
+        assert gc.get_freeze_count() > 10_000
+        assert gc.get_threshold() == COLLECTED_AFTER
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, get_args
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
@@ -128,9 +130,46 @@ def _field_error(path: tuple[Any, ...], error: Mapping[str, Any]) -> FieldError:
         path, message = ("body",), f"{message}; it breaks off at character {path[-1]}"
     elif error["type"] == "model_attributes_type" and path == ("body",):
         message = _NO_JSON
+    message += _advice(path[-1], error.get("known", ())) if path else ""
     # A field name that the caller made up freely is not repeated.
     parts = (str(part) if isinstance(part, int) or _FIELD_NAME.fullmatch(str(part)) else "?" for part in path)
     return FieldError(field=".".join(parts), message=message)
+
+
+def with_known_fields(errors: Sequence[Mapping[str, Any]], body: Any) -> list[Mapping[str, Any]]:
+    """The same errors; one of an unknown field of the body says which are known."""
+    return [
+        {**error, "known": _fields_at(body, error["loc"][1:-1])} if _is_unknown(error) else error for error in errors
+    ]
+
+
+def _is_unknown(error: Mapping[str, Any]) -> bool:
+    return bool(error["type"] == "extra_forbidden" and error["loc"][0] == "body")
+
+
+def _fields_at(annotation: Any, path: Sequence[Any]) -> tuple[str, ...]:
+    """The names of the fields of the model at a path of the body; none where that is not plain."""
+    model = _model_in(annotation)
+    for part in path:
+        if model is None:
+            return ()
+        if isinstance(part, str):
+            field = next((one for name, one in model.model_fields.items() if (one.alias or name) == part), None)
+            model = None if field is None else _model_in(field.annotation)
+    return () if model is None else tuple(field.alias or name for name, field in model.model_fields.items())
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for part in get_args(annotation) if (model := _model_in(part)) is not None), None)
+
+
+def _advice(name: Any, known: Sequence[str]) -> str:
+    if not known:
+        return ""
+    nearest = get_close_matches(str(name), known, n=1)
+    return f"; did you mean {nearest[0]}?" if nearest else f"; known are {', '.join(known)}"
 
 
 def install(app: FastAPI) -> None:
@@ -140,9 +179,12 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, RecordariError)
         return problem(error)
 
-    async def invalid(_: Request, error: Exception) -> ProblemResponse:
+    async def invalid(request: Request, error: Exception) -> ProblemResponse:
         assert isinstance(error, RequestValidationError)
-        return problem(InvalidInput(), errors=field_errors(error.errors()))
+        route = request.scope.get("route")
+        body = route.body_field if isinstance(route, APIRoute) else None
+        errors = error.errors() if body is None else with_known_fields(error.errors(), body.field_info.annotation)
+        return problem(InvalidInput(), errors=field_errors(errors))
 
     async def http(_: Request, error: Exception) -> ProblemResponse:
         assert isinstance(error, HTTPException)

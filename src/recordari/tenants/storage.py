@@ -28,6 +28,9 @@ from recordari.tenants.rules import (
 
 queries = Queries(__name__)
 
+GUARDED_AT_ONCE = 200
+"""Texts that one statement protects: their fingerprints take milliseconds each, and a statement has a time limit."""
+
 
 async def insert_tenant(tx: Transaction, *, name: str, language: str, plan: str) -> bool:
     return await tx.run(queries.insert_tenant, name=name, language=language, plan=plan) == 1
@@ -171,7 +174,10 @@ async def list_tenants(owner_dsn: str) -> list[Tenant]:
 async def protect_source(tx: Transaction, source_id: UUID) -> int:
     """Protect the texts of a source; return how many were not protected yet."""
     await tx.run(queries.protect_source, source_id=source_id)
-    return await tx.run(queries.guard_texts, source_id=source_id)
+    texts = 0
+    while added := await tx.run(queries.guard_texts, source_id=source_id, limit=GUARDED_AT_ONCE):
+        texts += added
+    return texts
 
 
 async def unprotect_source(tx: Transaction, source_id: UUID) -> bool:

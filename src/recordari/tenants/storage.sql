@@ -153,10 +153,12 @@ INSERT INTO protected_sources (tenant_id, source_id) VALUES (%(tenant_id)s, %(so
 ON CONFLICT (tenant_id, source_id) DO NOTHING
 
 -- name: guard_texts
--- Mark the texts of a source as protected.
+-- Mark some texts of a source as protected, which are not yet.
 INSERT INTO protected_texts (tenant_id, item_id, source_id, content)
-SELECT tenant_id, item_id, source_id, content FROM items
+SELECT tenant_id, item_id, source_id, content FROM items i
 WHERE tenant_id = %(tenant_id)s AND source_id = %(source_id)s AND kind = 'document_chunk' AND live
+    AND NOT EXISTS (SELECT 1 FROM protected_texts p WHERE p.tenant_id = %(tenant_id)s AND p.item_id = i.item_id)
+LIMIT %(limit)s
 ON CONFLICT (tenant_id, item_id) DO NOTHING
 
 -- name: unprotect_source

@@ -16,7 +16,7 @@ from recordari.core.identity import AgentId, Identity, Role, TenantId, UserId, c
 from recordari.core.ids import new_id
 from recordari.db import audit, jobs
 from recordari.db.audit import AuditEntry
-from recordari.db.database import TENANT_ROLE, Database, Transaction
+from recordari.db.database import TENANT_ROLE, BatchedQuery, Database, Transaction
 from recordari.db.jobs import next_run
 from recordari.errors import Forbidden, InvalidInput, PreconditionFailed, Unauthenticated
 from recordari.kit.resources import Resources
@@ -323,6 +323,7 @@ async def list_tenants(owner_dsn: str) -> list[Tenant]:
 
 MOST_TENANTS = 10_000
 SECONDS = 2.0
+ASSUMED_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,10 +332,32 @@ class TenantPreferences:
     zone: ZoneInfo
 
 
+class AskedPreferences:
+    """Two queries for a batch, and what they answer."""
+
+    def __init__(self, cache: TenantCache, identity: Identity) -> None:
+        self._cache = cache
+        self._identity = identity
+        self._tenant, self._user = storage.ask_tenant(), storage.ask_user(identity.user_id)
+        self.batch: list[BatchedQuery[Any]] = [self._tenant, self._user]
+
+    def take(self) -> TenantPreferences:
+        """The preferences, after the batch was sent; the cache has them too."""
+        tenant, user = self._tenant.answer, self._user.answer
+        preferences = TenantPreferences(
+            settings=tenant.settings if tenant is not None else {},
+            zone=ZoneInfo(user.time_zone if user is not None else "UTC"),
+        )
+        self._cache.note(self._identity, preferences)
+        return preferences
+
+
 class TenantCache:
     def __init__(self) -> None:
         self._cached: BoundedMap[tuple[TenantId, UserId | None], TenantPreferences]
         self._cached = BoundedMap(MOST_TENANTS, seconds=SECONDS)
+        self._before: BoundedMap[tuple[TenantId, UserId | None], TenantPreferences]
+        self._before = BoundedMap(MOST_TENANTS, seconds=ASSUMED_SECONDS)
         self._settings: BoundedMap[TenantId, Mapping[str, Any]] = BoundedMap(MOST_TENANTS, seconds=SECONDS)
 
     async def settings(self, database: Database, identity: Identity) -> Mapping[str, Any]:
@@ -349,18 +372,33 @@ class TenantCache:
         return settings
 
     async def get(self, database: Database, identity: Identity) -> TenantPreferences:
-        key = (identity.tenant_id, identity.user_id)
-        preferences = self._cached.get(key)
+        preferences = self._cached.get((identity.tenant_id, identity.user_id))
         if preferences is None:
-            tenant, user = storage.ask_tenant(), storage.ask_user(identity.user_id)
-            await database.read_batch(identity, [tenant, user])
-            preferences = TenantPreferences(
-                settings=tenant.answer.settings if tenant.answer is not None else {},
-                zone=ZoneInfo(user.answer.time_zone if user.answer is not None else "UTC"),
-            )
-            self._cached.put(key, preferences)
+            asked = AskedPreferences(self, identity)
+            await database.read_batch(identity, asked.batch)
+            preferences = asked.take()
         return preferences
 
+    async def assumed(
+        self, database: Database, identity: Identity
+    ) -> tuple[TenantPreferences, AskedPreferences | None]:
+        """The preferences as they were minutes ago, and what to ask in a later batch to see whether they still are.
+
+        None: they are known. So the first statement of a request need not wait for an answer that almost never changes.
+        """
+        key = (identity.tenant_id, identity.user_id)
+        if (preferences := self._cached.get(key)) is not None:
+            return preferences, None
+        if (preferences := self._before.get(key)) is not None:
+            return preferences, AskedPreferences(self, identity)
+        return await self.get(database, identity), None
+
+    def note(self, identity: Identity, preferences: TenantPreferences) -> None:
+        for cache in (self._cached, self._before):
+            cache.put((identity.tenant_id, identity.user_id), preferences)
+        self._settings.put(identity.tenant_id, preferences.settings)
+
     def forget_tenant(self, tenant_id: TenantId) -> None:
-        self._cached.drop(lambda key, _: key[0] == tenant_id)
+        for cache in (self._cached, self._before):
+            cache.drop(lambda key, _: key[0] == tenant_id)
         self._settings.pop(tenant_id)

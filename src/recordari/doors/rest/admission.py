@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 from recordari.core.identity import TenantId
 from recordari.errors import Overloaded
@@ -36,6 +36,30 @@ class Held:
     until: float
     answer: Answered
     refusal: Callable[[], Overloaded] | None
+
+
+class HeldPlace:
+    """A place of a tenant, while a block runs."""
+
+    __slots__ = ("_admission", "_is_held", "_tenant_id")
+
+    def __init__(self, admission: Admission, tenant_id: TenantId) -> None:
+        self._admission = admission
+        self._tenant_id = tenant_id
+        self._is_held = False
+
+    async def __aenter__(self) -> Self:
+        await self._admission.enter(self._tenant_id)
+        self._is_held = True
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            self._admission.release(self._tenant_id)
 
 
 class Admission:
@@ -88,20 +112,16 @@ class Admission:
 
     # Places
 
-    @asynccontextmanager
-    async def place(self, tenant_id: TenantId) -> AsyncIterator[ExitStack]:
-        """Hold a place for the block, or raise `Overloaded` if none becomes free in time.
+    def place(self, tenant_id: TenantId) -> HeldPlace:
+        """A place for a block, which raises `Overloaded` if none becomes free in time; `close()` gives it back early."""
+        return HeldPlace(self, tenant_id)
 
-        `close()` of the stack gives the place back early.
-        """
+    async def enter(self, tenant_id: TenantId) -> None:
         self._note(tenant_id)
         if self._has_place(tenant_id) and not self._queued[tenant_id]:
             self._running[tenant_id] += 1
         else:
             await self._wait(tenant_id)
-        with ExitStack() as held:
-            held.callback(self._release, tenant_id)
-            yield held
 
     def _has_place(self, tenant_id: TenantId) -> bool:
         others = len(self._seen_at) - (tenant_id in self._seen_at)
@@ -115,7 +135,7 @@ class Admission:
         while (oldest := next(iter(self._seen_at))) != tenant_id and now - self._seen_at[oldest] > COMPANY_SECONDS:
             del self._seen_at[oldest]
 
-    def _release(self, tenant_id: TenantId) -> None:
+    def release(self, tenant_id: TenantId) -> None:
         self._running[tenant_id] -= 1
         if not self._running[tenant_id]:
             del self._running[tenant_id]
@@ -133,7 +153,7 @@ class Admission:
         except BaseException as error:
             is_waiting = self._leave_queue(granted) is not None
             if not is_waiting and granted.done() and not granted.cancelled() and granted.exception() is None:
-                self._release(tenant_id)  # granted at the moment of giving up
+                self.release(tenant_id)  # granted at the moment of giving up
             if isinstance(error, TimeoutError):
                 raise self._refusal(tenant_id) from None
             raise

@@ -1,7 +1,8 @@
 """The REST application, which `recordari serve` runs.
 
 A request passes, from the outside in: `RequestContext` (id, log, metrics, errors), `Timeout`, `Hosts`, `Gate`
-(credential, rate), `RequestBody` (size, depth), `Admitted` (a place), `Idempotent` (done once), then its route.
+(credential, rate), `RequestBody` (size, depth), `Admitted` (a place), `Idempotent` (done once), `Direct` (most routes),
+then the framework's own layers and its route.
 """
 
 from __future__ import annotations
@@ -16,12 +17,11 @@ from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
 from starlette.middleware import Middleware
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from recordari.config import Settings, load_settings
 from recordari.databases.rules import readonly_sql
 from recordari.doors.rest.admission import Admission
-from recordari.doors.rest.direct import DirectRoutes
+from recordari.doors.rest.direct import Direct
 from recordari.doors.rest.gate import METADATA_PATH, Gate, Gatekeeper, RequestContext
 from recordari.doors.rest.idempotency import KEY_PARAMETER, Idempotent
 from recordari.doors.rest.limits import STREAMED, Admitted, Hosts, RateLimit, RequestBody, Timeout
@@ -154,7 +154,6 @@ def create_app(
     app.router.routes.extend([*page_routes(PageFiles()), *metadata_routes(settings)])
     for door in mcp:
         app.router.routes.append(Route(door.path, door, methods=["POST"], include_in_schema=False))
-    app.router.middleware_stack = _switchboard(app.router.middleware_stack)  # type: ignore[assignment]
     return app
 
 
@@ -163,20 +162,6 @@ def _include_routers(app: FastAPI) -> None:
         # mem0's client may send parameters that we do not know.
         strict = [] if router is mem0_rest.router else [Depends(known_query)]
         app.include_router(router, dependencies=strict)
-
-
-def _switchboard(framework: ASGIApp) -> ASGIApp:
-    """Serves what needs no framework, and hands on the rest."""
-    direct = DirectRoutes(route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute))
-
-    async def switch(scope: Scope, receive: Receive, send: Send) -> None:
-        unread: Receive | None = receive
-        if scope["type"] == "http":
-            unread = await direct.serve(scope, receive, send)
-        if unread is not None:
-            await framework(scope, unread, send)
-
-    return switch
 
 
 def _complete_description(app: FastAPI) -> None:
@@ -227,4 +212,5 @@ def _layers(
         Middleware(RequestBody, max_bytes=settings.max_body_bytes),
         Middleware(Admitted, admission=admission),
         Middleware(Idempotent),
+        Middleware(Direct, routes=[each for router in ROUTERS for each in router.routes if isinstance(each, APIRoute)]),
     ]

@@ -16,10 +16,12 @@ from typing import Any
 from fastapi.datastructures import DefaultPlaceholder
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from recordari.core.identity import Role
 from recordari.doors.rest.limits import replayed
+from recordari.errors import RecordariError
+from recordari.kit.problems import problem
 from recordari.kit.rest import Requires, caller_of
 
 _JSON = (b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8")
@@ -92,6 +94,25 @@ class DirectRoute:
 def _is_json(scope: Scope) -> bool:
     types = [value for name, value in scope["headers"] if name == b"content-type"]
     return len(types) == 1 and types[0].lower() in _JSON
+
+
+class Direct:
+    """The innermost layer: serves what needs no framework, and hands on the rest."""
+
+    def __init__(self, app: ASGIApp, *, routes: Iterable[APIRoute]) -> None:
+        self._framework = app
+        self._routes = DirectRoutes(routes)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        unread: Receive | None = receive
+        if scope["type"] == "http":
+            try:
+                unread = await self._routes.serve(scope, receive, send)
+            except RecordariError as error:
+                await problem(error)(scope, receive, send)
+                return
+        if unread is not None:
+            await self._framework(scope, unread, send)
 
 
 class DirectRoutes:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Collection
 from weakref import WeakKeyDictionary
@@ -16,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from recordari.core.cache import BoundedMap
 from recordari.core.identity import Identity
 from recordari.core.ids import new_id
-from recordari.core.telemetry import Tally, get_log, is_request_id, request_id
+from recordari.core.telemetry import Tally, get_log, request_id
 from recordari.doors.rest.admission import Admission, Answered
 from recordari.doors.rest.limits import RateLimit
 from recordari.doors.web.browser import browser_token, require_own_page
@@ -36,6 +37,7 @@ LIMITED_SECONDS = 1.0  # how long a key over its rate is refused without countin
 MOST_LIMITED = 10_000
 MOST_UNCHECKED = 16  # requests let through while their credential is checked
 
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 _log = get_log(__name__)
 _refused = Tally(_log.warning, "requests_refused")
 
@@ -95,8 +97,9 @@ class RequestContext:
 
 
 def _given_id(scope: Scope) -> str | None:
+    """The id that the caller gave, if it is safe to repeat in logs and answers."""
     text = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"x-request-id"), "")
-    return text if is_request_id(text) else None
+    return text if _REQUEST_ID.fullmatch(text) else None
 
 
 def _report(scope: Scope, status: int, seconds: float, refusal: Overloaded | None) -> None:
