@@ -21,12 +21,10 @@ async def test_a_memory_is_found_corrected_and_forgotten(memory: Memory, tmp_pat
     async with dashboard(memory.resources.settings, tmp_path) as board:
         await board.sign_in(memory)
         page = board.page
-        await page.get_by_role("button", name="all users").click()
-        await page.get_by_label("User", exact=True).fill("ana")
-        await page.get_by_role("button", name="Act", exact=True).click()
         await page.keyboard.press("/")
         await page.keyboard.type("When does the ferry leave?")
         await page.keyboard.press("Enter")
+        await page.get_by_text("You act for no user").get_by_role("button", name="ana", exact=True).click()
         await page.get_by_role("list", name="Memories found").get_by_text("ferry leaves Kendwa at nine").first.click()
         await page.get_by_role("button", name="Pin", exact=True).click()
         await page.get_by_text("pinned: only a person ends it").wait_for()
@@ -43,6 +41,20 @@ async def test_a_memory_is_found_corrected_and_forgotten(memory: Memory, tmp_pat
         await button.click()
         await page.get_by_role("heading", name="Memories").wait_for()
         await until(lambda: _is_gone(ana, "ferry"))
+
+
+async def test_an_administrator_acts_as_a_user(memory: Memory, tmp_path: Path) -> None:
+    await memory.acting_as(user="ana").remember_fact("Ana likes mangoes", scope="user")
+    await memory.acting_as(user="bob").remember_fact("Bob likes plums", scope="user")
+    async with dashboard(memory.resources.settings, tmp_path) as board:
+        await board.sign_in(memory)
+        page = board.page
+        await page.get_by_role("button", name="all users").click()
+        await page.get_by_label("User", exact=True).fill("ana")
+        await page.get_by_role("button", name="Act", exact=True).click()
+        await page.get_by_role("link", name="Memories").click()
+        await board.sees("Ana likes mangoes")
+        assert "as_user=ana" in page.url and await page.get_by_text("Bob likes plums").count() == 0
 
 
 async def _is_gone(memory: Memory, text: str) -> bool:

@@ -241,6 +241,10 @@ async def test_entities_documents_databases_and_workflows(
         await page.get_by_label("one SELECT").fill("DELETE FROM orders")
         await page.get_by_role("button", name="Ask").click()
         await page.get_by_role("alert").wait_for()
+        await page.get_by_label("one SELECT").fill("How many orders are there?")
+        await page.get_by_role("button", name="Ask").click()
+        await page.get_by_role("alert").get_by_text("need a language model").wait_for()
+        assert (await page.get_by_role("alert").inner_text()).count("need a language model") == 1, "it is said once"
         await page.get_by_role("link", name="Workflows").click()
         await page.get_by_role("link", name=re.compile("^slow")).click()
         await page.get_by_role("button", name="Retire…").click()

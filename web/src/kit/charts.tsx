@@ -50,7 +50,7 @@ export function Stacked({ parts, whole, label, left = whole - parts.reduce((sum,
         .filter((part) => part.value > 0)
         .map((part, index) => (
           <span key={part.name} class={`stacked-part ${part.tone ?? `hue-${index % 7}`}`} style={{ width: `${(part.value / Math.max(1, whole)) * 100}%` }} title={`${part.name}: ${count(part.value)}`}>
-            {part.value / Math.max(1, whole) > 0.08 && `${part.name} ${count(part.value)}`}
+            <span>{part.name} {count(part.value)}</span>
           </span>
         ))}
       {left / Math.max(1, whole) > 0.12 && <span class="stacked-free">{count(left)} free</span>}

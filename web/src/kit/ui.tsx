@@ -122,12 +122,13 @@ export function Empty({ title, children, command }: Children & { title: string; 
 }
 
 export function ErrorBox({ error, retry }: { error: ApiError; retry?: () => void }) {
+  const more = error.fields.filter((each) => each.message !== error.detail); // said already
   return (
     <div class="error" role="alert">
       <strong>{error.detail}</strong>
-      {error.fields.length > 0 && (
+      {more.length > 0 && (
         <ul>
-          {error.fields.map((each) => (
+          {more.map((each) => (
             <li key={each.field}>
               {each.field}: {each.message}
             </li>

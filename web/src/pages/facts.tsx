@@ -61,15 +61,18 @@ function Known({ id, of }: { id: string; of: (string | null)[] }) {
 
 const MOST_SUBJECTS = 12;
 
-/** Those that the facts are about, each with a link to its time line. */
+/** Those that several facts are about, each with a link to its time line. */
 function Subjects({ facts }: { facts: Item[] }) {
-  const subjects = new Map<string, { subject: string; as_user?: string }>();
+  const all = new Map<string, { facts: number; settings: { subject: string; as_user?: string } }>();
   for (const { subject, user_id } of facts) {
-    if (subject === "user" && user_id) subjects.set(user_id, { subject, as_user: user_id });
-    else if (subject && subject !== "user") subjects.set(subject, { subject });
+    const name = subject === "user" ? user_id : subject;
+    if (!subject || !name) continue;
+    const settings = subject === "user" ? { subject, as_user: name } : { subject };
+    all.set(name, { facts: (all.get(name)?.facts ?? 0) + 1, settings });
   }
-  if (subjects.size === 0) return null;
-  return <p class="subjects"><span class="muted">Time line of</span>{[...subjects].slice(0, MOST_SUBJECTS).map(([name, settings]) => <Link key={name} to={PATH} settings={settings}><span dir="auto">{name}</span></Link>)}</p>;
+  const subjects = [...all].filter(([, { facts }]) => facts > 1).sort(([, one], [, other]) => other.facts - one.facts);
+  if (subjects.length === 0) return null;
+  return <p class="subjects"><span class="muted">Time line of</span>{subjects.slice(0, MOST_SUBJECTS).map(([name, { settings }]) => <Link key={name} to={PATH} settings={settings}><span dir="auto">{name}</span></Link>)}</p>;
 }
 
 /** When each fact about a subject was true. */

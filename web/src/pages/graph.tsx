@@ -8,6 +8,7 @@ import { Button } from "../kit/ui";
 
 export const HUES: Record<EntityNode["kind"], number> = { person: 4, name: 0, term: 3, identifier: 6, email: 1 };
 const LABELLED = 26; // nodes whose name is always written
+const LABEL_ROOM = 44; // pixels at an edge, for half of a name
 const TOLD = 6; // pictures of the graph until it rests
 
 interface View {
@@ -164,9 +165,9 @@ export function Graph({ graph, chosen, choose }: GraphProps) {
 
 function fitted(nodes: Placed[], width: number, height: number): View {
   if (nodes.length === 0) return { x: width / 2, y: height / 2, scale: 1 };
-  const [left, right] = [Math.min(...nodes.map((node) => node.x - 40)), Math.max(...nodes.map((node) => node.x + 40))];
-  const [top, bottom] = [Math.min(...nodes.map((node) => node.y - 26)), Math.max(...nodes.map((node) => node.y + 26))];
-  const scale = Math.min(1.6, width / (right - left), height / (bottom - top));
+  const [left, right] = [Math.min(...nodes.map((node) => node.x - node.radius)), Math.max(...nodes.map((node) => node.x + node.radius))];
+  const [top, bottom] = [Math.min(...nodes.map((node) => node.y - node.radius)), Math.max(...nodes.map((node) => node.y + node.radius))];
+  const scale = Math.min(1.6, (width - 2 * LABEL_ROOM) / (right - left), (height - LABEL_ROOM) / (bottom - top));
   return { x: width / 2 - ((left + right) / 2) * scale, y: height / 2 - ((top + bottom) / 2) * scale, scale };
 }
 

@@ -7,9 +7,10 @@ import { itemPath, itemSettings, ItemRow, shownItem } from "../kit/item";
 import { List, usePages } from "../kit/list";
 import { useLoad, useQuiet } from "../kit/load";
 import { address, changeSettings, go, usePlace } from "../kit/router";
-import { Check, Choice, Empty, Filters, KINDS, kindName, Page, Show, TextField } from "../kit/ui";
+import { Button, Check, Choice, Empty, Filters, KINDS, kindName, Page, Show, TextField } from "../kit/ui";
 
 const HEIGHT = 56;
+const MOST_NAMED = 8; // users to choose from
 const MOST_FOUND = 50; // the most that recall gives
 
 export default function Memories() {
@@ -117,8 +118,16 @@ function All() {
 /** Recall looks at what somebody may see; an administrator who names no user sees what belongs to none. */
 export function NobodyNamed() {
   const { query } = usePlace();
-  if (!isAdmin() || query.get("as_user") || me().user_id) return null;
-  return <div class="note">You act for no user, so recall finds only what belongs to the whole tenant. Choose a user at the top right.</div>;
+  const isNobody = isAdmin() && !query.get("as_user") && !me().user_id;
+  const users = useLoad(isNobody ? ["acting-users"] : null, (signal) => call("list_users", { query: { limit: 100 }, signal, as: {} }));
+  if (!isNobody) return null;
+  const some = users.data?.items.slice(0, MOST_NAMED) ?? [];
+  return (
+    <div class="note">
+      You act for no user, so recall finds only what belongs to the whole tenant. {some.length > 0 ? "Ask as a user:" : "Choose a user at the top right."}
+      {some.length > 0 && <span class="note-choices">{some.map((user) => <Button key={user.user_id} onClick={() => changeSettings({ as_user: user.user_id })}>{user.user_id}</Button>)}{users.data!.items.length > some.length && <span>or another one, at the top right</span>}</span>}
+    </div>
+  );
 }
 
 /** Recall ranks everything that may be seen; these filters choose among what it found. */

@@ -12,7 +12,7 @@ import { useLoad } from "../kit/load";
 import { Link } from "../kit/router";
 import { DataTable } from "../kit/table";
 import { Badge, Button, ErrorBox, Facts, Page, Section, ShortId, Show, Time } from "../kit/ui";
-import { Posteriors, Worth, workflowPath } from "./workflows";
+import { byName, Posteriors, Worth, workflowPath } from "./workflows";
 
 export default function WorkflowPage({ id }: { id: string }) {
   const workflow = useLoad(["workflow", id], (signal) => call("get_workflow", { path: { workflow_id: id }, signal }));
@@ -24,7 +24,7 @@ function Shown({ workflow, reload }: { workflow: Workflow; reload: () => void })
   const task = { agent_type: workflow.agent_type, task_type: workflow.task_type };
   const rivals = useLoad(["active", task], (signal) => call("active_workflows", { query: task, signal }));
   const history = useLoad(["workflow-history", task, workflow.name], (signal) => call("workflow_history", { query: { ...task, name: workflow.name }, signal }));
-  const together = [workflow, ...(rivals.data ?? []).filter((other) => other.workflow_id !== workflow.workflow_id)];
+  const together = [workflow, ...(rivals.data ?? []).filter((other) => other.workflow_id !== workflow.workflow_id)].sort(byName);
   return (
     <Page
       title={workflow.name}
@@ -37,7 +37,7 @@ function Shown({ workflow, reload }: { workflow: Workflow; reload: () => void })
             <Posteriors workflows={together} />
             <p class="item-meta">{together.map((each, index) => <span key={each.workflow_id}><i class={`swatch hue-${index % 8}`} />{each.name}</span>)}</p>
           </Section>
-          <Rewards workflow={workflow} />
+          <Rewards workflow={workflow} tone={`hue-${together.indexOf(workflow) % 8}`} />
           <Choices workflow={workflow} />
         </div>
         <aside class="stack">
@@ -57,7 +57,7 @@ function Shown({ workflow, reload }: { workflow: Workflow; reload: () => void })
   );
 }
 
-function Rewards({ workflow }: { workflow: Workflow }) {
+function Rewards({ workflow, tone }: { workflow: Workflow; tone: string }) {
   const pages = usePages<Outcome>(["outcomes", workflow.workflow_id], (cursor, signal) => call("list_outcomes", { path: { workflow_id: workflow.workflow_id }, query: { limit: 100, cursor }, signal }));
   const oldest = [...pages.rows].reverse();
   let sum = 0;
@@ -67,7 +67,7 @@ function Rewards({ workflow }: { workflow: Workflow }) {
     <Section title="Rewards" aside={pages.rows.length > 0 ? `the last ${pages.rows.length}, mean ${share(means.at(-1)?.y ?? 0)}` : undefined}>
       {pages.error && <ErrorBox error={pages.error} retry={pages.reload} />}
       {!pages.loading && pages.rows.length === 0 && <p class="muted">No reward yet: what is believed is only the prior.</p>}
-      {points.length > 1 && <LineChart label={`${several(points.length, "reward")}, mean ${share(means.at(-1)?.y ?? 0)}`} lines={[{ points, tone: "thin" }, { points: means, tone: "hue-1", name: "mean so far" }]} most={1} height={130} x={(value) => onDay(new Date(value))} y={share} />}
+      {points.length > 1 && <LineChart label={`${several(points.length, "reward")}, mean ${share(means.at(-1)?.y ?? 0)}`} lines={[{ points, tone: "thin" }, { points: means, tone, name: "mean so far" }]} most={1} height={130} x={(value) => onDay(new Date(value))} y={share} />}
       {points.length > 1 && <p class="muted small">Grey: each reward. Coloured: their mean so far.</p>}
       {!pages.done && !pages.loading && !pages.error && <Button kind="quiet" onClick={pages.more}>Earlier rewards</Button>}
     </Section>

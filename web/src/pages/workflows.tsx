@@ -12,6 +12,11 @@ export function workflowPath(workflow: { workflow_id: string }): string {
   return `/ui/workflows/${workflow.workflow_id}`;
 }
 
+/** In the order of their names, so that each has the same colour on every page. */
+export function byName(one: Workflow, other: Workflow): number {
+  return one.name.localeCompare(other.name) || one.version - other.version;
+}
+
 export function Worth({ workflow }: { workflow: Workflow }) {
   return <span title={`Beta(${workflow.alpha.toFixed(1)}, ${workflow.beta.toFixed(1)})`}>{share(mean(workflow.alpha, workflow.beta))} <span class="muted">± {share(spread(workflow.alpha, workflow.beta))}</span></span>;
 }
@@ -36,6 +41,7 @@ export default function Workflows() {
     const task = `${workflow.agent_type} · ${workflow.task_type}`;
     tasks.set(task, [...(tasks.get(task) ?? []), workflow]);
   }
+  for (const workflows of tasks.values()) workflows.sort(byName);
   const rewards = pages.rows.reduce((sum, workflow) => sum + workflow.rewards, 0);
   return (
     <Page title="Workflows" says={pages.rows.length > 0 ? `${several(pages.rows.length, "way")} to do ${several(tasks.size, "task")}, judged by ${several(rewards, "reward")}. Each is chosen as often as it is likely to be the best.` : "Ways to do a task. Agents choose one, and their rewards decide which is chosen more often."}>

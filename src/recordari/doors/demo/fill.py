@@ -29,6 +29,8 @@ SHOP = "shop.db"
 LOOK_SECONDS = 0.2
 DRAWS = 36
 A_MESSAGE = timedelta(minutes=2)
+A_MOMENT = timedelta(seconds=10)
+EARLIER = timedelta(hours=2)  # so that the whole of a conversation is as many days ago
 
 
 def story() -> dict[str, Any]:
@@ -56,6 +58,9 @@ async def fill(memory: Memory, *, files: Path) -> None:
             else:
                 await _tell_fact(memory, happened, now)
             await _settle(memory)  # what was said first is learnt first
+            if happened.get("closed"):
+                ended = now - timedelta(days=happened["days_ago"])
+                await at(memory, ended).consolidate_session(happened["session"])
         for task in (told["workflows"], told["more_workflows"]):
             await _learn(memory, task, now)
         await _connect(memory, files / SHOP, told["orders"])
@@ -82,21 +87,22 @@ async def _tell_fact(memory: Memory, fact: Mapping[str, Any], now: datetime) -> 
 
 
 async def _talk(memory: Memory, session: Mapping[str, Any], runs: list[Mapping[str, Any]], now: datetime) -> None:
-    began = now - timedelta(days=session["days_ago"])
+    began = now - timedelta(days=session["days_ago"]) - EARLIER
     talk = at(memory, began).acting_as(user=session["user"], agent=AGENT, session=session["session"])
+    last = len(session["messages"]) - 1
     for number, message in enumerate(session["messages"]):
+        if number == last:  # its last words tell what was done
+            for run in runs:
+                await _work(memory, run, began + (number - 1) * A_MESSAGE + A_MOMENT)
         said = NewMessage(
             content=message["text"], role=MessageRole(message["role"]), event_time=began + number * A_MESSAGE
         )
         await talk.add_messages([said])
-    for run in runs:
-        await _work(memory, run, now)
     if session["closed"]:
         await talk.close_session(session["session"])
 
 
-async def _work(memory: Memory, run: Mapping[str, Any], now: datetime) -> None:
-    moment = now - timedelta(days=run["days_ago"])
+async def _work(memory: Memory, run: Mapping[str, Any], moment: datetime) -> None:
     mila = memory.acting_as(user=run["user"], agent=AGENT, session=run["session"])
     run_id, number = run["run"], 0
     await at(mila, moment).start_run(run_id=run_id, input=run["input"])

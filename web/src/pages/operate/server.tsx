@@ -36,8 +36,8 @@ function Health() {
             columns={[
               { title: "part", cell: (check) => check.name, class: "nowrap" },
               { title: "state", cell: (check) => <Badge tone={TONES[check.state]}>{check.state}</Badge> },
-              { title: "found", cell: (check) => check.found },
-              { title: "what to do", cell: (check) => <Coded text={check.advice} /> },
+              { title: "found", cell: (check) => <span class="cell-text">{check.found}</span> },
+              { title: "what to do", cell: (check) => check.advice && <span class="cell-text"><Coded text={check.advice} /></span> },
             ]}
           />
         )}

@@ -96,7 +96,7 @@ function Schedule() {
             keyOf={(job) => job.job}
             columns={[
               { title: "job", cell: (job) => words(job.job), class: "nowrap" },
-              { title: "what it does", cell: (job) => <span class="muted">{DOES[job.job]}</span> },
+              { title: "what it does", cell: (job) => <span class="muted cell-text">{DOES[job.job]}</span> },
               { title: "next", cell: (job) => <Time at={job.next_at} />, class: "nowrap" },
               { title: "last", cell: (job) => job.last_at ? <Time at={job.last_at} /> : <span class="muted">not yet</span>, class: "nowrap" },
               { title: "", cell: (job) => <Button kind="quiet" disabled={busy} onClick={() => start(job.job)} aria-label={`Run now: ${words(job.job)}`}>Run now</Button>, class: "right" },
