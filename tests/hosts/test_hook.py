@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from tests.hosts.serving import Workbench, serving, workbench
 
+from recordari.core.items import Kind
 from recordari.hosts import install
+from recordari.hosts.hook import marks_of, without
 from recordari.hosts.rules.hosts import HostName
 from recordari.kit.resources import Resources
 
@@ -91,6 +93,32 @@ async def test_a_fact_of_one_session_is_in_the_next_and_nothing_comes_back_as_ne
             ["Look:", "Which", "port", "was", "it?"],
             ["Shall", "I", "go", "on?"],
         ]
+
+
+async def test_memory_that_is_shown_and_repeated_in_31_sessions_is_kept_once(bench: Workbench) -> None:
+    async with serving(bench.resources):
+        await bench.install(host=HostName.CLAUDE_CODE)
+        claude = Claude(bench)
+        await claude.event("UserPromptSubmit", "first", prompt="Our staging database listens on port 6433.")
+
+        async def copies() -> list[str]:
+            found = (await bench.memory.list_items(limit=200)).items
+            return [item.content for item in found if "6433" in item.content and item.kind is Kind.CHAT_MESSAGE]
+
+        for number in range(31):
+            context = await claude.event("SessionStart", f"later-{number}", source="startup")
+            assert context is not None and "port 6433" in context
+            await claude.event("Stop", f"later-{number}", last_assistant_message=context)
+        assert await copies() == ["Our staging database listens on port 6433."]
+
+
+def test_what_is_left_out_leaves_no_gap() -> None:
+    known = marks_of("Our staging database listens on port 6433. The office in Lisbon has three rooms.")
+    told = (
+        "I see.\n\nOur staging database listens on port 6433. The office in Lisbon has three rooms.\n\nShall I go on?\n"
+    )
+    assert without(told, known) == "I see.\n\nShall I go on?"
+    assert without(told, []) == told, "nothing else is touched"
 
 
 async def test_other_projects_and_users_see_nothing_of_it(bench: Workbench) -> None:

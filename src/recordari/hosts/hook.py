@@ -359,9 +359,11 @@ def _is_ignored(path: str, patterns: list[str]) -> bool:
 
 
 def without(text: str, known: list[str]) -> str:
-    """A text without blocks of memory, and without the sentences that are known."""
+    """A text without blocks of memory, and without the sentences that are known and the space after them."""
     parts = re.split(r"((?<=[.!?])\s+|\n+)", _BLOCK.sub("", text))
-    return "".join(part for part in parts if _mark(part) not in known)
+    pairs = zip(parts[::2], [*parts[1::2], ""], strict=True)
+    kept = [part + space for part, space in pairs if (mark := _mark(part)) is None or mark not in known]
+    return "".join(kept) if 2 * len(kept) > len(parts) else "".join(kept).rstrip()
 
 
 def marks_of(text: str) -> list[str]:
