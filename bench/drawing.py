@@ -67,6 +67,8 @@ class Request:
     """Whether what it writes is meant for all users of the tenant."""
     names: dict[str, Any] = field(default_factory=dict)
     """The ids in it by field, and where they are."""
+    is_writing_tool: bool = False
+    """Whether it calls a tool that writes; what that makes is answered with 200, as everything over MCP."""
 
     @property
     def reads_only(self) -> bool:
@@ -91,6 +93,7 @@ class Request:
             body=None if self.body is None else new(self.body),
             is_shared=self.is_shared,
             names=json.loads(new(json.dumps(self.names))),
+            is_writing_tool=self.is_writing_tool,
         )
 
 
@@ -231,6 +234,7 @@ class Drawing:
             body=body,
             is_shared=self._is_shared,
             names=self._named,
+            is_writing_tool=(operation.tool or "").startswith("!"),
         )
 
     def _note(self, name: str, value: Any, *, in_path: bool = False) -> None:

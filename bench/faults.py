@@ -40,8 +40,10 @@ from recordari.db.address import DATABASE_NAME, embedded_server
 from recordari.db.embedded.server import EmbeddedServer
 
 WRITERS = 8
-SESSIONS = 3
+IN_A_SESSION = 200  # writes, of which a fifth are notes: a session keeps fifty
 RETRY_SECONDS = 0.05
+ABSENT_SECONDS = 0.25
+"""Until a server that is not there is asked again: who asks more often takes the time that it needs to start."""
 LONGEST_WAIT = 300.0
 VICTIMS = ("server", "worker", "postmaster", "backend")
 CLOCK = "clock"
@@ -198,7 +200,7 @@ def _backends(postmaster: int) -> list[int]:
 
 def request_of(mark: str, name: str, number: int) -> tuple[str, dict[str, Any], list[str]]:
     """A write of one of five kinds, and the marks by which it is found again."""
-    session = f"chat-{name}-{number % SESSIONS}"
+    session = f"chat-{name}-{number // IN_A_SESSION}"
     match number % 5:
         case 0:
             return "/v1/items", {"content": mark, "session_id": session}, [mark]
@@ -216,12 +218,12 @@ async def write(place: Installation, key: str, journal: Journal, name: str, stop
     """Write one thing after the other; each is sent again under its key until it is acknowledged."""
     headers = {"Authorization": f"Bearer {key}", "Recordari-User": f"user-{name}", "Recordari-Agent": "writer"}
     async with httpx2.AsyncClient(base_url=place.address, timeout=20) as client:
-        for number in range(SESSIONS):
-            opened = {"session_id": f"chat-{name}-{number}"}
-            await client_write(client, headers, "/v1/sessions", opened, f"{name}-open-{number}", journal)
         number = 0
         while not stop.is_set():
             number += 1
+            if number == 1 or number % IN_A_SESSION == 0:
+                opened = {"session_id": f"chat-{name}-{number // IN_A_SESSION}"}
+                await client_write(client, headers, "/v1/sessions", opened, f"{name}-open-{number}", journal)
             path, body, marks = request_of(f"mark {name}-{number}", name, number)
             journal.note("sent", marks)
             await client_write(client, headers, path, body, f"{name}-{number}", journal)
@@ -233,17 +235,19 @@ async def client_write(
 ) -> None:
     deadline = time.monotonic() + LONGEST_WAIT
     while time.monotonic() < deadline:
+        pause = RETRY_SECONDS
         try:
             answer = await client.post(path, json=body, headers={**headers, "Idempotency-Key": key})
         except httpx2.TransportError as error:
             journal.refused[type(error).__name__] += 1
+            pause = ABSENT_SECONDS if isinstance(error, httpx2.ConnectError) else pause
         else:
             if answer.is_success:
                 return
             journal.refused[str(answer.status_code)] += 1
             if answer.status_code not in {409, 429, 500, 503, 504}:
                 sys.exit(f"{path}: {answer.status_code} {answer.text}")
-        await asyncio.sleep(RETRY_SECONDS)
+        await asyncio.sleep(pause)
     sys.exit(f"{path} was not acknowledged within {LONGEST_WAIT:.0f} s")
 
 

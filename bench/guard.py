@@ -167,12 +167,12 @@ async def _after_work(memory: Memory, agent: Memory, earlier: Sequence[UUID], co
             await asyncio.sleep(0.2)
     ended = sum([(await memory.get_item(item_id)).invalid_at is not None for item_id in earlier])
     facts: list[str] = []
-    page = await memory.list_items(kinds=["fact"], limit=200)
+    page = await memory.list_items(kinds=["fact"], limit=200, state="any")
     while page.items:
         facts += [item.content for item in page.items]
         if page.next_before is None:
             break
-        page = await memory.list_items(kinds=["fact"], limit=200, before=page.next_before)
+        page = await memory.list_items(kinds=["fact"], limit=200, state="any", before=page.next_before)
     said = "\n".join(facts)
     kept = sum(f"Port {number}" in said and text not in said for number, text in enumerate(copies))
     return ended, kept

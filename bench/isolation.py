@@ -58,6 +58,8 @@ from senders import AGENTS, COMMON, SHOP, UUIDS, Sender, a_nonce, belongings, lo
 
 SILENT = "sam"
 ACTING = ("Recordari-Agent", "Recordari-Session", "Recordari-Run")
+CHOSEN_NAMES = {"session_id", "run_id", "message_id", "episode_id", "source_ref", "owner_id"}
+"""Fields of ids that a caller chooses, and that may look like one of ours."""
 MCP_HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
 TIMES = re.compile(r"\d{4}-\d\d-\d\d(?:T[\d:.]+(?:Z|[+-][\d:]+)?)?")
 FLOATS = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
@@ -72,6 +74,13 @@ WHOLE_TENANT = {
 }
 """What an administrator rightly does to all users of the tenant: left to the tenant that has nothing to lose."""
 MORE_TRIES = 2
+MORE_COMPARISONS = 8
+"""Of two answers that differ, before the difference is held against the server: some answers are drawn by chance."""
+BETWEEN_COMPARISONS = 1.0
+"""Seconds; a degraded answer is used again for five, and must not be compared with one that is complete."""
+BEAT = 0.5
+STOPPED = 20.0
+"""Seconds between two beats after which the campaign was stopped and continued, as for a measurement on a quiet machine."""
 MOST_REFUSALS = 4
 """Of one operation to one sender, before it is seldom asked again."""
 MOST_EXPORTED = 100_000
@@ -119,6 +128,8 @@ class Findings:
     refused: dict[str, Counter[str]] = field(default_factory=dict)
     compared: int = 0
     waits: int = 0
+    away: int = 0
+    """Answers of 503 because a connection with the database was lost; the same request was answered when sent again."""
     wrong: dict[str, list[str]] = field(
         default_factory=lambda: {"foreign text": [], "foreign id": [], "unlike missing": [], "5xx": [], "changed": []}
     )
@@ -142,6 +153,7 @@ class Attack:
         self._tenants: dict[str, str] = {}
         self._shared: dict[str, set[str]] = {}
         self._common: set[str] = set()
+        self._continued = -math.inf
         self._words = re.compile("|".join({one.word for one in senders} | {one.common_word for one in senders}))
         self._marks = re.compile(rf"(?:{'|'.join(one.mark for one in senders)})(?:-[a-z_]+-\d+)?")
         self.findings = Findings()
@@ -154,12 +166,24 @@ class Attack:
         until, furnished = time.monotonic() + seconds, self.findings.requests
         active = [sender for sender in self._senders if sender.name != SILENT]
         told = 0
+        beating = asyncio.create_task(self._beat())
         while self.findings.requests - furnished < requests and time.monotonic() < until:
             await asyncio.gather(*(self._step(sender) for sender in active))
             if self.findings.requests - told >= 5_000:
                 told = self.findings.requests
                 wrong = {kind: len(found) for kind, found in self.findings.wrong.items()}
                 print(f"{told:7} requests, {wrong}", flush=True)
+        beating.cancel()
+
+    async def _beat(self) -> None:
+        """Note when the campaign, and the server with it, was stopped for a while: what was under way then ran out of time."""
+        before = time.monotonic()
+        while True:
+            await asyncio.sleep(BEAT)
+            now = time.monotonic()
+            if now - before > STOPPED:
+                self._continued = now
+            before = now
 
     async def _step(self, sender: Sender) -> None:
         operation = self._an_operation(sender)
@@ -229,7 +253,7 @@ class Attack:
             if not request.reads_only or any(
                 one in request.headers.get(name, "") for one in sender.foreign for name in ACTING
             ):
-                sender.taken |= {one for one in sender.foreign if one in str(request) and not UUIDS.fullmatch(one)}
+                sender.taken |= {one for one in sender.foreign if _is_chosen(one, request)}
             shown = list(_objects(answer.text))
             sender.end(request, [one for one in shown if any(name.endswith("_id") or name == "id" for name in one)])
             if request.operation == "export" and sender.is_free and "?" not in request.path:
@@ -237,20 +261,33 @@ class Attack:
         return answer
 
     async def _asked(self, request: Request, headers: dict[str, str], body: bytes | None) -> httpx2.Response:
-        """The answer; a server that is at capacity, or closed an idle connection just then, is asked again."""
+        """The answer; a server that is at capacity, was stopped, or closed an idle connection just then, is asked again."""
         cut = 0
         while True:
+            started = time.monotonic()
             try:
                 response = await self._client.request(request.method, request.path, headers=headers, content=body)
             except httpx2.TransportError:
-                if (cut := cut + 1) > MORE_TRIES:
+                await asyncio.sleep(2 * BEAT)
+                if (cut := cut + (self._continued < started)) > MORE_TRIES:
                     raise
                 self.findings.waits += 1
                 continue
-            if response.status_code != 503 or '"overloaded"' not in response.text:
+            if response.status_code == 504:
+                await asyncio.sleep(2 * BEAT)
+                if self._continued > started:
+                    self.findings.waits += 1
+                    continue
+            if response.status_code != 503:
                 return response
-            self.findings.waits += 1
-            await asyncio.sleep(float(response.headers["retry-after"]))
+            if '"overloaded"' in response.text:
+                self.findings.waits += 1
+                await asyncio.sleep(float(response.headers["retry-after"]))
+            elif (cut := cut + 1) > MORE_TRIES:
+                return response
+            else:
+                self.findings.away += 1
+                await asyncio.sleep(2 * BEAT)
 
     async def _listen(self, request: Request, headers: dict[str, str]) -> Answer:
         """What a stream says in its first moments."""
@@ -292,9 +329,12 @@ class Attack:
     def _learn(self, sender: Sender, request: Request, answer: Answer) -> None:
         if not answer.is_success:
             return
+        makes = answer.status == 201 or request.is_writing_tool or request.method in {"PUT", "PATCH"}
         for number, values in enumerate(_objects(answer.text)):
-            if values.get("scope") in SHARED_SCOPES or (request.is_shared and answer.status == 201):
+            if values.get("scope") in SHARED_SCOPES or (request.is_shared and makes):
                 self._common.update(UUIDS.findall(str(values.get("item_id") or values.get("id"))))
+                # The session that it comes from may be the successor of the one that was named.
+                self._shared.setdefault(sender.tenant, set()).update(UUIDS.findall(str(values.get("session_id"))))
             shown = json.dumps([value for value in values.values() if not isinstance(value, (dict, list))])
             is_own = sender.user is not None and not sender.is_admin and not request.is_shared
             is_private = is_own and (sender.word in shown or (answer.status == 201 and number == 0))
@@ -323,7 +363,8 @@ class Attack:
         # What the first one made under ids of the sender must not meet the next one.
         is_made = answer.is_success and not request.reads_only
         own = {one for one in self._marks.findall(str(request)) if is_made and one.startswith(sender.mark)}
-        for _ in range(MORE_TRIES):
+        for _ in range(MORE_COMPARISONS):
+            await asyncio.sleep(BETWEEN_COMPARISONS)
             again = await self.send(sender, self._renewed(sender, request, _others(sender, own)))
             request = self._renewed(sender, request, _others(sender, own))
             if again.shape(*foreign) != first or await self._ask_missing(sender, request, foreign) != missing:
@@ -343,6 +384,14 @@ class Attack:
         if "Idempotency-Key" in renewed.headers:
             renewed.headers["Idempotency-Key"] = lookalike(sender.draw, "k-answer-1")
         return renewed
+
+
+def _is_chosen(one: str, request: Request) -> bool:
+    """Whether a request names something of the sender by that id: one of ours never names anything that is new."""
+    if not UUIDS.fullmatch(one):
+        return one in str(request)
+    named = [value for name, value in request.names.items() if name in CHOSEN_NAMES]
+    return one in named or one in (request.headers.get(name) for name in ACTING)
 
 
 def _others(sender: Sender, ids: set[str]) -> dict[str, str]:
@@ -506,6 +555,7 @@ def report(findings: Findings, operations: Sequence[Operation], seconds: float) 
     names = {operation.name for operation in operations}
     never = sorted(names - set(findings.succeeded))
     print(f"{findings.requests} requests in {seconds:.0f} s, {findings.waits} sent again because the server was busy")
+    print(f"{findings.away} sent again because the database was away")
     print(f"answers {dict(sorted(findings.statuses.items()))}")
     print(
         f"{len(names & set(findings.asked))} of {len(names)} operations asked, {len(names) - len(never)} with success"

@@ -261,7 +261,11 @@ def readings(sender: Sender) -> Iterator[str]:
         yield from (f"/v1/sessions/{session}{part}" for part in ("", "/messages", "/notes"))
         yield from (f"/v1/runs/{run}{part}" for part in ("", "/replay", "/delegated"))
         yield f"/v1/state/session/{session}/draft"
-    yield from ("/v1/items?kind=fact", "/v1/items?kind=tool_output&scope=session", "/v1/items?kind=episode&scope=user")
+    yield from (
+        "/v1/items?kind=fact&scope=user",
+        "/v1/items?kind=tool_output&scope=session",
+        "/v1/items?kind=episode&scope=user",
+    )
     yield f"/v1/entries?namespace={sender.word}&key=pilau&scope=user"
 
 
