@@ -49,6 +49,7 @@ serve: $(VENV)/.installed-local ## Install Recordari, fetch its models and start
 
 .PHONY: web
 web: $(PAGE) ## Build the dashboard (web/) into the package
+	@:
 
 # With the machine's Node from version 20.19 on; otherwise with Node from PyPI.
 $(PAGE): $(PAGE_SOURCES) | $(BIN)/python
