@@ -38,6 +38,12 @@ def test_a_document_with_more_that_fits_comes_before_one_with_a_single_chunk() -
     assert sum(weighed(found, alone).values(), np.zeros(9)).argmax() == 0
 
 
+def test_the_sentences_of_a_long_question_are_not_answered_by_whole_documents() -> None:
+    found = features([0.52, 0.1, 0.5, 0.45, 0.4, 0.1, 0.1, 0.1, 0.1], [0, 0, 1, 1, 1, 2, 3, 4, 5])
+    weights = weights_of(EVERY_ARM, documents=True, is_part=True)
+    assert sum(weighed(found, weights).values(), np.zeros(9)).argmax() == 0
+
+
 def test_messages_are_not_ranked_by_how_much_of_their_session_fits() -> None:
     assert Weights().others == 0
     assert weights_of(EVERY_ARM).others == 0

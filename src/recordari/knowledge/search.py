@@ -74,7 +74,8 @@ async def _find_by_parts(
     resources: Resources, identity: Identity, request: RecallRequest, parts: Sequence[str]
 ) -> RecallAnswer:
     """Search for each part of a long question and join the answers; only the items shown count as used."""
-    wide = [replace(request, query=part, top_k=MAX_TOP_K, enable_rerank=False, counts_as_use=False) for part in parts]
+    wider = replace(request, top_k=MAX_TOP_K, enable_rerank=False, counts_as_use=False, is_part=True)
+    wide = [replace(wider, query=part) for part in parts]
     answers: list[RecallAnswer] = []
     for start in range(0, len(wide), PARTS_AT_ONCE):
         batch = wide[start : start + PARTS_AT_ONCE]

@@ -384,7 +384,8 @@ class _Recall:
         *,
         repeat: float | None = None,
     ) -> list[Ranked]:
-        weights = weights_of(self.request.arms, documents=self.request.source_kinds == (Kind.DOCUMENT_CHUNK,))
+        documents = self.request.source_kinds == (Kind.DOCUMENT_CHUNK,)
+        weights = weights_of(self.request.arms, documents=documents, is_part=self.request.is_part)
         return ranked(
             question,
             columns,

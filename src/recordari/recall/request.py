@@ -89,6 +89,8 @@ class RecallRequest:
     """Below it the answer has no items."""
     counts_as_use: bool = True
     """Whether the items of the answer count as used; False if the caller notes the use itself."""
+    is_part: bool = False
+    """Whether the question is one sentence of a longer one, whose answers are joined."""
 
     @property
     def is_past(self) -> bool:

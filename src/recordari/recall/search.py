@@ -91,11 +91,15 @@ OF_CONVERSATIONS = ("speaker", "own_words", "question", "dated", "disclosure", "
 
 
 OTHER_CHUNKS = 0.3
-"""The weight of a document's other chunks that fit: a page about the matter has several."""
+"""The weight of a document's other chunks that fit: a page about the matter has several.
+
+Not for one sentence of a long question: it asks for one thing, and the pages about the whole matter would come up for
+each sentence again.
+"""
 
 
 @lru_cache(maxsize=128)
-def weights_of(arms: frozenset[Arm], *, documents: bool = False) -> Weights:
+def weights_of(arms: frozenset[Arm], *, documents: bool = False, is_part: bool = False) -> Weights:
     """The ranker's weights without those of arms that are switched off; of documents without those of conversations."""
     parts = {
         Arm.LATE: ("late",),
@@ -107,7 +111,7 @@ def weights_of(arms: frozenset[Arm], *, documents: bool = False) -> Weights:
     off: dict[str, Any] = {name: 0.0 for arm, names in parts.items() if arm not in arms for name in names}
     if documents:
         off |= dict.fromkeys(OF_CONVERSATIONS, 0.0)
-        off |= {"others": OTHER_CHUNKS if Arm.SESSION in arms else 0.0}
+        off |= {"others": OTHER_CHUNKS if Arm.SESSION in arms and not is_part else 0.0}
     return replace(Weights(), **off)
 
 

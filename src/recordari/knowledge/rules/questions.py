@@ -22,6 +22,7 @@ LONG_CHARACTERS = 600  # a longer question is searched sentence by sentence
 FEWEST_SENTENCES = 4
 SHORTEST_PART = 4  # words; a shorter sentence asks nothing
 MOST_PARTS = 24
+STAY_FIRST = 2  # documents that the question itself finds; links order those after them
 LEADING = 12  # documents whose identifiers lead to others
 MOST_SHARING = 12  # documents with one identifier; in more of them it leads nowhere in particular
 
@@ -58,10 +59,13 @@ def joined(
     """
     found = fused(answers)
     titles = covered({name: documents[name].title for name in found}, question)
-    scores = {name: found[name] + titles[name] for name in found}
-    linked = _linked(scores, documents)
-    scores = {name: score + linked.get(name, 0.0) for name, score in scores.items()}
-    return dict(sorted(scores.items(), key=lambda pair: -pair[1]))
+    asked = {name: found[name] + titles[name] for name in found}
+    linked = _linked(asked, documents)
+    scores = {name: score + linked.get(name, 0.0) for name, score in asked.items()}
+    first = sorted(asked, key=lambda name: -asked[name])[:STAY_FIRST]
+    scores |= dict.fromkeys(first, max(scores.values(), default=0.0))
+    rest = sorted(scores.keys() - first, key=lambda name: (-scores[name], name))
+    return {name: scores[name] for name in (*first, *rest)}
 
 
 def fused(answers: Sequence[Sequence[tuple[str, float]]]) -> dict[str, float]:
