@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from crowd import prepared
-from recordari.hosts import hook
+from recordari import hosts
 from serving import ROOT, Client, Processes, World, folder, running
 
 ORIGINALS = 20
@@ -67,7 +67,7 @@ def given(event: str, number: int, world: World) -> dict[str, object]:
 
 
 def measure(settings: Path, rounds: int) -> None:
-    command = [sys.executable, "-I", "-S", hook.__file__, str(settings)]
+    command = [sys.executable, "-I", "-S", hosts.__file__, str(settings)]
     times: dict[str, list[float]] = {}
     cpu: dict[str, float] = {}
     world = World(time.time_ns())

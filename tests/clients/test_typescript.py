@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.doors.proxied import proxied
-from tests.hosts.models import imitation
+from tests.hosts.models import Asked, imitation
 from tests.hosts.serving import serving, workbench
 from tests.patience import PATIENCE
 from tools.web import SCHEMA, written
@@ -20,6 +20,12 @@ FOLDER = SCHEMA.parents[1]
 with_node = pytest.mark.skipif(
     not os.environ.get("RECORDARI_TEST_TYPESCRIPT"), reason="run it with `make test-typescript`"
 )
+
+
+def answer(asked: Asked) -> str:
+    """What the imitated model says; the one that is called so repeats what it was shown."""
+    repeated = "You told me: the mast of Halcyon was replaced in the spring of 2024. Shall I go on?"
+    return repeated if asked.body.get("model") == "repeats" else "All right, noted."
 
 
 def test_the_types_are_those_of_the_routes() -> None:
@@ -43,7 +49,7 @@ async def run(*command: str, folder: Path, **environment: str) -> str:
 async def test_the_client_and_its_adapters_work_with_a_real_server(resources: Resources, tmp_path: Path) -> None:
     bench = await workbench(resources, tmp_path)
     key = (await bench.memory.acting_as(user=None).create_key("typescript", role="admin")).key
-    with imitation() as model:
+    with imitation(answer) as model:
         async with serving(bench.resources), proxied(bench, model) as proxy:
             url = f"http://127.0.0.1:{bench.resources.settings.port}"
             tests = sorted(str(file) for file in (FOLDER / "test").glob("*.test.mjs"))

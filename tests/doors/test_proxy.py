@@ -96,6 +96,11 @@ async def test_an_echo_is_not_kept_and_a_stream_is_passed_on_to_the_byte(resourc
             assert again.content == direct
             listed = await http.get(f"{setup.url}/v1/models", headers=headers)
             assert listed.status_code == 200 and listed.headers["recordari-memory"] == "unused"
+            # A request without messages is for the model's side to judge.
+            started = json.dumps({"model": "m", "prompt": {"id": "pmpt_1"}}).encode()
+            passed = await http.post(f"{setup.url}/v1/responses", content=started, headers=headers)
+            assert passed.status_code == 200 and passed.headers["recordari-memory"] == "unused"
+            assert model.asked[-1].body == json.loads(started)
 
 
 @pytest.mark.parametrize("rest", [3_600.0, 0.0])

@@ -59,7 +59,7 @@ class Workbench:
             made.mkdir(parents=True)
 
     async def install(self, **given: Any) -> HostInstallation:
-        request = Request(home=self.home, project=self.project, user="ana", **given)
+        request = Request(home=self.home, project=self.project, **{"user": "ana", **given})
         made = await install.install(self.resources, self.caller, request)
         file = install.folder_of(self.resources.settings) / f"{made.name}.json"
         stored = json.loads(file.read_text())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from tests.hosts.serving import Workbench, serving, workbench
 
 from recordari.core.items import Kind
 from recordari.hosts import install
-from recordari.hosts.hook import marks_of, without
+from recordari.hosts.rules.capture import marks_of, without
 from recordari.hosts.rules.hosts import HostName
 from recordari.kit.resources import Resources
 
@@ -121,6 +123,73 @@ def test_what_is_left_out_leaves_no_gap() -> None:
     assert without(told, []) == told, "nothing else is touched"
 
 
+SHOWN = [
+    "Our staging database listens on port 6433. Ana likes tea.",
+    "When the nightly build fails because the runner has no disk left, ask Marta in the platform team to clear the cache.",
+    "安娜喜欢喝茶，不加糖。她住在里斯本的老城区。",
+]
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ('You said "our staging database listens on port 6433", so I use 6434.', 'You said "…", so I use 6434.'),
+        ("1. (2026-11-17, user) **Our staging database** listens on port 6433", "1. (2026-11-17, user) **…"),
+        (
+            "I found that the runner has no disk left, ask Marta in the platform team to clear the cache now.",
+            "I found that the runner has no … now.",
+        ),
+        (
+            "Well: Ana likes tea.\nAna likes tea.",
+            "Well: Ana likes tea.",
+        ),  # too short to be a quotation inside another sentence
+        ("我记得：安娜喜欢喝茶，不加糖。好的。", "我记得：…。好的。"),
+        ("I moved the staging database to another host.", "I moved the staging database to another host."),
+    ],
+)
+def test_a_quotation_inside_other_words_is_left_out_and_the_words_stay(said: str, kept: str) -> None:
+    assert without(said, [mark for text in SHOWN for mark in marks_of(text)]) == kept
+
+
+async def test_tools_that_run_at_once_lose_nothing_and_odd_texts_are_kept(bench: Workbench) -> None:
+    async with serving(bench.resources):
+        await bench.install(host=HostName.CLAUDE_CODE)
+        claude = Claude(bench)
+        await claude.event("SessionStart", "one", source="startup")
+        names = [f"part-{number}.py" for number in range(6)]
+        await asyncio.gather(
+            *(
+                claude.event(
+                    "PostToolUse",
+                    "one",
+                    cwd=str(bench.project / "src"),
+                    tool_name="Write",
+                    tool_input={"file_path": name},
+                    tool_response={},
+                )
+                for name in names
+            )
+        )
+        asked = f"curl -s http://localhost:{bench.resources.settings.port}/v1/recall"
+        recalled = {"tool_name": "Bash", "tool_input": {"command": asked}}
+        await claude.event("PostToolUse", "one", **recalled, tool_response={"stdout": "The lift in Porto is broken."})
+        await claude.event(
+            "Stop", "one", last_assistant_message="The lift in Porto is broken. Half \ud83d of a \0 sign."
+        )
+        key = (
+            "-----BEGIN PRIVATE KEY-----\n"
+            + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\n" * 20
+            + "-----END PRIVATE KEY-----"
+        )
+        long = "line of a log\n" * 560 + key + "\nline of a log" * 900
+        shell = {"tool_name": "Bash", "tool_input": {"command": "cat log"}, "tool_response": {"stdout": long}}
+        await claude.event("PostToolUse", "one", **shell)
+        kept = await said(bench, "one")
+        assert kept[0] == ("assistant", "Half � of a  sign.")
+        assert {*kept[1][1].removeprefix("Changed files: ").split(", ")} == {f"src/{name}" for name in names}
+        assert "line of a log" in kept[2][1] and "MIIE" not in kept[2][1], "a key that the cut would halve"
+
+
 async def test_other_projects_and_users_see_nothing_of_it(bench: Workbench) -> None:
     async with serving(bench.resources):
         await bench.install(host=HostName.CLAUDE_CODE, prompts=True)
@@ -135,6 +204,12 @@ async def test_other_projects_and_users_see_nothing_of_it(bench: Workbench) -> N
         assert found is not None and "kamal" in found
         (bench.project / ".recordariignore").write_text("# private\n*\n")
         await claude.event("UserPromptSubmit", "four", prompt="The launch code is heliotrope.")
+        (bench.project / ".recordariignore").write_bytes(b"secrets/\n\xff\xfe\n")  # nobody can say what it means
+        await claude.event("UserPromptSubmit", "four", prompt="The launch code is heliotrope.")
+        plain = bench.project.parent / "plain"  # no repository: the file marks the project
+        (plain / "inside").mkdir(parents=True)
+        (plain / ".recordariignore").write_text("*\n")
+        await claude.event("UserPromptSubmit", "four", cwd=str(plain / "inside"), prompt="It is heliotrope.")
         assert not [one for one in await bench.memory.list_sessions() if one.session_id == "four"]
 
 
@@ -182,6 +257,24 @@ async def test_without_a_server_nothing_breaks_and_nothing_is_lost(bench: Workbe
         assert install.status(bench.resources.settings).waiting == 0
         await claude.event("Stop", "two", last_assistant_message="")
     assert await claude.event("PostToolUse", "two", tool_name=["odd"], tool_input="odd", tool_response=7) is None
+
+
+async def test_what_waits_is_sent_by_the_host_that_kept_it_with_the_time_it_was_said(bench: Workbench) -> None:
+    await bench.install(host=HostName.CLAUDE_CODE)
+    claude = Claude(bench)
+    began = datetime.now(UTC)
+    await claude.event("UserPromptSubmit", "one", prompt="Ana's canary goes out on Thursdays.")
+    await bench.install(host=HostName.CURSOR, user="bob")
+    hooks = json.loads((bench.home / ".cursor/hooks.json").read_text())["hooks"]
+    await asyncio.sleep(1.1)  # more than the precision of the time that is kept
+    async with serving(bench.resources):
+        sent = datetime.now(UTC)
+        await bench.call(hooks["sessionStart"][0]["command"], conversation_id="two")
+        assert install.status(bench.resources.settings).waiting == 1, "it is not Bob's"
+        await claude.event("SessionStart", "three", source="startup")
+        assert install.status(bench.resources.settings).waiting == 0
+        (message,) = await bench.memory.list_messages("one")
+        assert began - timedelta(seconds=1) <= message.event_time < sent - timedelta(milliseconds=50)
 
 
 async def test_each_host_is_answered_in_its_own_form(bench: Workbench) -> None:

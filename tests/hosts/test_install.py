@@ -11,7 +11,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from tests.hosts.serving import Workbench, workbench
 
-from recordari.errors import InvalidInput, NotFound
+from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.hosts import install
 from recordari.hosts.rules import jsonc
 from recordari.hosts.rules.hosts import HOSTS, HostName, Place
@@ -65,7 +65,7 @@ async def test_every_host_gets_its_settings_back_to_the_byte(bench: Workbench) -
             for name, text in OWN.items():
                 kept, now = jsonc.read(text) if "toml" not in name else tomllib.loads(text), read(bench.home / name)
                 assert isinstance(now, dict) and kept.keys() <= now.keys(), "nothing of the host's own is lost"
-            assert f"{host}" in hooks_of(bench) and (not HOSTS[host].events or "hook.py" in hooks_of(bench))
+            assert f"{host}" in hooks_of(bench) and (not HOSTS[host].events or "-I -S" in hooks_of(bench))
             again = await bench.install(host=host, place=place)
             assert (files_in(bench.home), files_in(bench.project)) == written, "a second time changes nothing"
             assert [file.before for file in again.files] == [file.before for file in made.files]
@@ -89,6 +89,53 @@ async def test_what_the_host_wrote_meanwhile_stays(bench: Workbench) -> None:
     await bench.uninstall(made)
     assert json.loads(claude.read_text()) == {"numStartups": 4}
     assert json.loads(settings.read_text()) == {"hooks": {"Stop": [{"hooks": [own]}]}, "model": "opus"}
+
+
+async def test_a_file_that_was_empty_or_linked_is_so_again(bench: Workbench) -> None:
+    settings, linked = bench.home / ".claude/settings.json", bench.home / ".claude.json"
+    settings.parent.mkdir()
+    settings.write_text("\n")
+    (bench.home / "dotfiles").mkdir()
+    linked.symlink_to("dotfiles/claude.json")  # to a file that does not exist yet
+    made = await bench.install(host=HostName.CLAUDE_CODE)
+    assert linked.is_symlink() and "recordari" in (bench.home / "dotfiles/claude.json").read_text()
+    settings.write_text(jsonc.set_member(settings.read_text(), (), "model", "opus"))
+    again = await bench.install(host=HostName.CLAUDE_CODE)
+    await bench.uninstall(again)
+    assert json.loads(settings.read_text()) == {"model": "opus"}
+    assert linked.is_symlink() and not linked.exists()
+    settings.write_text("\n")
+    made = await bench.install(host=HostName.CLAUDE_CODE)
+    settings.write_text(settings.read_text().replace("  ", "    "))  # as an editor does that formats
+    await bench.uninstall(made)
+    assert settings.read_text() == "\n"
+
+
+async def test_hooks_are_removed_though_python_is_another_one_by_then(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await bench.install(host=HostName.CODEX)
+    file = bench.home / ".codex/hooks.json"
+    file.write_text(jsonc.set_member(file.read_text(), (), "note", "mine"))
+    monkeypatch.setattr("sys.executable", "/opt/newer/bin/python")
+    await bench.uninstall(made)
+    assert json.loads(file.read_text()) == {"note": "mine"}
+
+
+async def test_a_file_that_cannot_be_written_leaves_all_others_as_they_were(bench: Workbench) -> None:
+    (bench.home / ".claude.json").symlink_to("missing/folder/claude.json")
+    with pytest.raises(InvalidInput, match=r"cannot write .*claude\.json: No such file.*nothing was changed"):
+        await bench.install(host=HostName.CLAUDE_CODE)
+    assert not (bench.home / ".claude").exists() and not install.installations(bench.resources.settings)
+    assert all(key.revoked_at is not None for key in await tenants.list_keys(*bench.caller))
+    (bench.home / ".claude.json").unlink()
+    (bench.home / ".claude.json").mkdir()
+    with pytest.raises(InvalidInput, match=r"cannot read .*claude\.json: Is a directory"):
+        await bench.install(host=HostName.CLAUDE_CODE)
+    assert not (bench.home / ".claude").exists()
+    await bench.install(host=HostName.CODEX)
+    with pytest.raises(Conflict, match="uninstall it first"):
+        await bench.install(host=HostName.CODEX, tenant="other")
 
 
 async def test_a_slot_that_was_another_plugins_is_given_back(bench: Workbench) -> None:

@@ -12,13 +12,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 from tests import folders
-from tests.hosts.models import Model, imitation
+from tests.hosts.models import Asked, Model, imitation
 from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 from tests.ports import free_port
 
@@ -30,6 +31,8 @@ pytestmark = pytest.mark.skipif(not PROGRAMS, reason="run it with `make test-hos
 
 FACT = "Remember that the staging database of this project listens on port 6433."
 QUESTION = "Which port does the staging database listen on?"
+HARM = "Does anything harm you in the middle of a session?"
+LAST = "Is all that was said still there?"
 
 
 class Machine:
@@ -41,6 +44,7 @@ class Machine:
         self.project = folder / "atlas"
         self.model = model
         self.port = free_port()
+        self.killed = False
         self.environment = {
             "PATH": f"{PROGRAMS}/node_modules/.bin:{os.environ['PATH']}",
             "HOME": str(self.home),
@@ -91,14 +95,24 @@ class Machine:
         log = self.folder / "recordari" / "hosts" / "server.log"
         raise AssertionError(f"no server: {log.read_text() if log.exists() else 'no hook has started one'}")
 
+    def is_served(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def said(self) -> list[str]:
+        """All messages that were kept."""
+        file = self.folder / "export.jsonl"
+        self.recordari("export", str(file), "--yes")
+        lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()[1:]]
+        rows = [line["row"] for line in lines if line["type"] == "item"]
+        return [row["content"] for row in rows if row["kind"] == "chat_message"]
+
     def kill_server(self) -> None:
         pid = int((self.folder / "recordari" / "hosts" / "server.pid").read_text())
         os.kill(pid, signal.SIGKILL)
         deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)):
-                    return
+        while self.is_served():
+            assert time.monotonic() < deadline, "the server does not die"
             time.sleep(0.1)
 
 
@@ -108,11 +122,22 @@ def machine() -> Iterator[Machine]:
     folder.chmod(0o755)
     with imitation() as model:
         made = Machine(folder, model)
+        model.answer = partial(answer, made)
         yield made
         for host in made.recordari("status")["hosts"]:
             made.recordari("uninstall", host["host"])
         made.recordari("db", "stop") if (folder / "recordari").exists() else None
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def answer(machine: Machine, asked: Asked) -> str:
+    """What the model says: it repeats what memory showed it, and our server dies while it thinks."""
+    if HARM in asked.text and not machine.killed:
+        machine.killed = True
+        machine.kill_server()
+    if QUESTION in asked.text and HARM not in asked.text:
+        return f"As you said, {FACT.removeprefix('Remember that ')} All right, noted."
+    return "All right, noted."
 
 
 def check_host(machine: Machine, host: str, ask: Callable[[str], str], files: dict[str, str]) -> None:
@@ -130,8 +155,16 @@ def check_host(machine: Machine, host: str, ask: Callable[[str], str], files: di
     assert "6433" in asked.text, "the next session knows it"
     status = machine.recordari("status")
     assert status["waiting"] == 0 and status["hosts"][0]["calls"] >= 4, status
-    machine.kill_server()
-    assert "noted" in ask("Does anything harm you?"), "the host goes on without us"
+    assert "noted" in ask(HARM), "the host goes on when our server dies in the middle"
+    assert machine.killed
+    machine.until_served()  # the hook after it has started another one
+    assert "noted" in ask(LAST)
+    assert machine.recordari("status")["waiting"] == 0
+    said = machine.said()
+    for prompt in (FACT, QUESTION, HARM, LAST):
+        assert said.count(prompt) == 1, f"{prompt!r} is kept once: {said}"
+    assert [text for text in said if "6433" in text] == [FACT], "memory's own words are not kept as new ones"
+    assert sum("noted" in text for text in said) == 4, "every answer is kept"
     machine.recordari("uninstall", host)
     for name, text in files.items():
         now = (machine.home / name).read_text()
@@ -212,7 +245,7 @@ def test_openclaw(machine: Machine) -> None:
     provider = {"baseUrl": f"{machine.model.url}/v1", "apiKey": "x", "api": "openai-completions", "models": [model]}
     agents = {"defaults": {"model": {"primary": "local/small"}}}
     own = "// mine\n" + json.dumps({"models": {"providers": {"local": provider}}, "agents": agents}, indent=2) + "\n"
-    sessions = iter(["one", "two", "three"])
+    sessions = iter(["one", "two", "three", "four"])
 
     def ask(prompt: str) -> str:
         return machine.run("openclaw", "agent", "--local", "--session-id", next(sessions), "--message", prompt)

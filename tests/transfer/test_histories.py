@@ -7,6 +7,7 @@ import json
 import zipfile
 from datetime import datetime
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from tests.doors.test_cli import connected
@@ -98,6 +99,38 @@ def test_what_was_said_is_read_and_nothing_else(source: ForeignSource) -> None:
         assert read[0].item is not None and read[0].item.metadata == {"project": "atlas"}
     with pytest.raises(InvalidInput, match="this is no"):
         list(READERS[source]({"some": "thing"}, OWNER))
+
+
+ODD: dict[ForeignSource, list[Any]] = {
+    ForeignSource.CHATGPT: [
+        {"mapping": {"a": {"message": {"author": "x", "content": {"parts": 7}}, "parent": []}}, "current_node": "a"}
+    ],
+    ForeignSource.CLAUDE: [{"uuid": "c", "chat_messages": [7, {"uuid": "m", "sender": [], "text": 7}]}],
+    ForeignSource.CLAUDE_CODE: [
+        {"type": "user", "message": 7},
+        {"type": ["user"]},
+        {"type": "user", "uuid": {}, "message": {"content": [7]}},
+    ],
+    ForeignSource.CODEX: [
+        {"type": "session_meta", "payload": 7},
+        {"type": "response_item", "payload": {"type": "message", "role": []}},
+    ],
+}
+
+
+@pytest.mark.parametrize("source", ODD, ids=str)
+def test_odd_parts_of_a_file_are_left_out_and_stop_nothing(source: ForeignSource) -> None:
+    history = [*ODD[source], *cast("list[Any]", HISTORIES[source])]
+    read = [one.item.content for one in READERS[source](history, OWNER) if one.item is not None]
+    assert read == ["My sister Noor lives in Bergen.", "Noted."]
+
+
+def test_what_codex_writes_at_once_or_in_your_name_is_told_apart() -> None:
+    note = response("user", "input_text", "# AGENTS.md instructions for /src/atlas\n\nUse tabs.")
+    lines = [CODEX[0], note, *(response("user", "input_text", text) for text in ("First.", "Second."))]
+    read = [one.item for one in READERS[ForeignSource.CODEX](lines, OWNER) if one.item is not None]
+    assert [item.content for item in read] == ["First.", "Second."]
+    assert len({item.source_ref for item in read}) == 2
 
 
 async def test_a_history_is_imported_once_and_recalled(memory: Memory) -> None:

@@ -5,6 +5,7 @@
 import type { Client } from "./index.js"
 
 const SCHEMA = Symbol.for("vercel.ai.schema")
+const SHORTEST_ECHO = 20 // letters of a sentence that is taken for memory's own
 
 /** A JSON schema in the form that the SDK takes, typed by what the tool's function gets. */
 export interface ToolSchema<T> {
@@ -84,7 +85,8 @@ export interface MiddlewareOptions {
 
 /**
  * A middleware for `wrapLanguageModel`: it shows the model the context for the last message of the user, and keeps that
- * message and the answer. The client acts in a session. What it shows is never part of what it keeps.
+ * message and the answer. The client acts in a session. What it shows is never part of what it keeps: sentences of memory
+ * that the answer repeats are left out.
  */
 export function memoryMiddleware(client: Client, options: MiddlewareOptions = {}) {
   const { budget = 2_000, keep = true, onError } = options
@@ -96,16 +98,18 @@ export function memoryMiddleware(client: Client, options: MiddlewareOptions = {}
       return undefined
     }
   }
-  const save = (asked: string | undefined, answer: string) => {
+  const save = (params: object, said: string) => {
+    const { prompt, shown } = calls.get(params) ?? { prompt: (params as Parameters).prompt, shown: [] }
+    // A tool's result follows the same question: it is kept once.
+    const asked = prompt.at(-1)?.role === "user" ? textOf(prompt.at(-1)) : undefined
+    const answer = withoutEcho(said, shown)
     const messages = [
       ...(asked ? [{ role: "user" as const, content: asked }] : []),
       ...(answer.trim() ? [{ role: "assistant" as const, content: answer }] : []),
     ]
     return keep && messages.length ? safely(() => client.add_messages({ messages })) : undefined
   }
-  // A tool's result follows the same question: it is kept once.
-  const asked = (prompt: Message[]) => (prompt.at(-1)?.role === "user" ? textOf(prompt.at(-1)) : undefined)
-  const originals = new WeakMap<object, Message[]>()
+  const calls = new WeakMap<object, { prompt: Message[]; shown: string[] }>()
   return {
     specificationVersion: "v3" as const,
     async transformParams<P extends object>({ params }: { params: P }): Promise<P> {
@@ -117,13 +121,13 @@ export function memoryMiddleware(client: Client, options: MiddlewareOptions = {}
       const last = prompt.findLastIndex((message) => message.role === "system") + 1
       const shown: Message = { role: "system", content: context.text }
       const changed = { ...params, prompt: [...prompt.slice(0, last), shown, ...prompt.slice(last)] } as P
-      originals.set(changed, prompt)
+      calls.set(changed, { prompt, shown: context.sections.flatMap(({ items }) => items.map(({ content }) => content)) })
       return changed
     },
     async wrapGenerate<R>({ doGenerate, params }: { doGenerate: () => PromiseLike<R>; params: object }): Promise<R> {
       const result = await doGenerate()
       const content = (result as { content?: Part[] }).content ?? []
-      await save(asked(originals.get(params) ?? (params as Parameters).prompt), textOf({ role: "assistant", content }))
+      await save(params, textOf({ role: "assistant", content }))
       return result
     },
     async wrapStream<R>({ doStream, params }: { doStream: () => PromiseLike<R>; params: object }): Promise<R> {
@@ -135,7 +139,7 @@ export function memoryMiddleware(client: Client, options: MiddlewareOptions = {}
           controller.enqueue(part)
         },
         async flush() {
-          await save(asked(originals.get(params) ?? (params as Parameters).prompt), answer)
+          await save(params, answer)
         },
       })
       const { stream, ...rest } = result as { stream: ReadableStream<Part> }
@@ -151,4 +155,16 @@ function textOf(message: Message | undefined): string {
     .filter((part) => part.type === "text")
     .map((part) => part.text ?? "")
     .join("\n")
+}
+
+/** An answer without the sentences that it repeats of what was shown. */
+function withoutEcho(answer: string, shown: string[]): string {
+  let text = answer
+  for (const sentence of shown.flatMap((one) => one.split(/(?<=[.!?])\s+|(?<=[。！？])|\n+/u))) {
+    const words = sentence.match(/[\p{L}\p{N}]+/gu) ?? []
+    if (words.join("").length < SHORTEST_ECHO) continue
+    const repeated = `(?<![\\p{L}\\p{N}])${words.join("[^\\p{L}\\p{N}]+")}(?![\\p{L}\\p{N}])[.!?。！？]?`
+    text = text.replace(new RegExp(repeated, "giu"), "…")
+  }
+  return text === answer || /[\p{L}\p{N}]/u.test(text) ? text : ""
 }

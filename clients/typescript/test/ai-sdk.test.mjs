@@ -33,6 +33,16 @@ test("what is said in one session is shown in the next, and kept once", async ()
   )
 })
 
+test("sentences of memory that the answer repeats are not kept", async () => {
+  await client.remember_fact({ content: "The mast of Halcyon was replaced in the spring of 2024." })
+  const middleware = memoryMiddleware(client.actingAs({ session: "four" }))
+  const model = wrapLanguageModel({ model: provider("repeats"), middleware })
+  const { text } = await generateText({ model, prompt: "When was the mast of Halcyon replaced?" })
+  assert.match(text, /spring of 2024/)
+  const { items } = await client.actingAs({ session: "four" }).list_messages()
+  assert.equal(items.at(-1).content, "You told me: … Shall I go on?")
+})
+
 test("a memory that is away does not stop the model", async () => {
   const errors = []
   const away = new Client({ url: "http://127.0.0.1:9", key, retries: 0, session: "x" })

@@ -74,7 +74,6 @@ def uninstall(
     project: InProject = False,
     user: ForUser = False,
     file: File = None,
-    tenant: Tenant = DEVELOPMENT_TENANT,
 ) -> Answer:
     """Remove Recordari from a host; its settings are as they were. Your memory stays."""
     named = file.absolute() if file is not None else None
@@ -83,7 +82,7 @@ def uninstall(
     async def run(caller: Caller) -> list[str]:
         return await verbs.uninstall(caller.resources, caller, installed)
 
-    files = ask(run, tenant)
+    files = ask(run, installed.tenant)
     return Answer({"host": host, "files": files}, f"removed from {HOSTS[host].title}", *(f"  {name}" for name in files))
 
 

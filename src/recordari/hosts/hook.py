@@ -1,7 +1,7 @@
-"""The program that a coding agent calls at its hooks: `python -I -S hook.py SETTINGS EVENT`, the host's JSON on standard input.
+"""What the hooks of a coding agent do: show what is known, and keep what is said.
 
-It imports only the standard library, and little of it, because a host waits for it. It never fails: whatever goes wrong, the
-host gets an empty answer, the log a line, and what was to be kept waits in a folder for the next call.
+It imports little of the standard library and nothing else, because a host waits for it. It never fails: whatever goes wrong,
+the host gets an empty answer, the log a line, and what was to be kept waits in a folder for the next call.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import socket
 import sys
 import time
 
+from recordari.hosts.rules.capture import digest, is_ignored, marks_of, outside_blocks, storable, texts_in, without
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the module `typing` takes as long to import as all others
     from typing import Any
@@ -22,14 +24,12 @@ STARTING_SECONDS = 30.0  # in which nobody else starts a server
 LONGEST_TEXT = 12_000  # characters of an answer or a tool's result
 LONGEST_LOG, OLDEST_STATE = 256 * 1024, 30 * 86_400.0  # bytes, seconds
 AWAY = "the server is away"
-SHORTEST_ECHO = 20  # letters; shorter sentences are nobody's
+MOST_KNOWN = 4_000  # marks of a session
+HERE = frozenset({"127.0.0.1", "localhost", "[::1]", "0.0.0.0"})  # noqa: S104  # names of this machine in an address
 
-_BLOCK = re.compile(r"\[begin memory (\w+)[^\]\n]*\].*?(?:\[end memory \1\]|\Z)", re.DOTALL)
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-_NOT_A_LETTER = re.compile(r"[\W_]+")
 _FILE_TOOLS = frozenset("Edit MultiEdit Write NotebookEdit apply_patch write_file replace edit write patch".split())
 _OUR_COMMAND = re.compile(
-    r"(?:^|[\s/;&|(])recordari\s+(?:-\S+\s+)*(?:recall|ask|context|profile|facts|sessions|runs|document|export|mcp)\b"
+    r"(?:^|[\s/;&|(])recordari\s+(?:-\S+\s+)*(?:recall|ask|context|profile|facts|sessions|runs|document|source|proposals|export|import|mcp)\b"
 )
 _BETWEEN_WORDS = re.compile(r"[\s<>|;&()=,'\"`$]+")
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
@@ -51,7 +51,8 @@ class Server:
     def send(self, method: str, path: str, body: object = None, *, session: str | None = None) -> Any:
         """The answer to a request, or None where the server refuses it."""
         content = b"" if body is None else json.dumps(body).encode()
-        host = f"{self._settings['host']}:{self._settings['port']}"
+        name = self._settings["host"]
+        host = f"[{name}]:{self._settings['port']}" if ":" in name else f"{name}:{self._settings['port']}"
         lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", f"Authorization: Bearer {self._settings['key']}"]
         lines += ["Content-Type: application/json", f"Content-Length: {len(content)}"]
         lines += [f"Recordari-Session: {session}"] if session else []
@@ -61,7 +62,7 @@ class Server:
             status, answer = self._answer(connection)
         except (OSError, ValueError) as error:
             raise Away(type(error).__name__) from None
-        if status >= 500 or status == 429:
+        if status > 500 or status == 429:  # 500: it would fail again, and must not hold up what comes after it
             raise Away(str(status))
         return json.loads(answer or b"null") if status < 300 else None
 
@@ -98,17 +99,19 @@ class Server:
 class Hook:
     """One call of the hook."""
 
-    def __init__(self, settings: dict[str, Any], given: dict[str, Any]) -> None:
+    def __init__(self, settings: dict[str, Any], name: str, given: dict[str, Any]) -> None:
         self.settings = settings
+        self.name = name  # of the installation: what waits is sent with the key of the host that kept it
         self.given = given
         self.session = str(given.get("session_id") or given.get("conversation_id") or "")[:200]
         roots = given.get("workspace_roots") or [os.getcwd()]
-        self.root = _project_root(str(given.get("cwd") or roots[0]))
+        self.cwd = str(given.get("cwd") or roots[0])
+        self.root = _project_root(self.cwd)
         self.project = os.path.basename(self.root)[:200] or "root"
         self.ignored = _ignored(self.root)
         self.server = Server(settings, time.monotonic() + settings["seconds"])
         self.outcome = "ok"
-        self._state_file = os.path.join(settings["folder"], "state", _digest(f"{settings['agent']} {self.session}"))
+        self._state_file = os.path.join(settings["folder"], "state", digest(f"{settings['agent']} {self.session}"))
         self.state: dict[str, Any] = {"opened": False, "shown": False, "known": [], "notice": [], "files": []}
 
     def run(self, event: str) -> str | None:
@@ -116,12 +119,26 @@ class Hook:
         if "*" in self.ignored or not self.session:
             self.outcome = "ignored"
             return None
-        before = _read_json(self._state_file)
-        self.state.update(before or {})
+        self.state.update(_read_json(self._state_file) or {})
+        before = dict(self.state)
         shown: str | None = getattr(self, f"_{event}")()
         if self.state != before:
-            _write_private(self._state_file, json.dumps(self.state))
+            self._save(before)
         return shown
+
+    def _save(self, before: dict[str, Any]) -> None:
+        """Write what changed: a host calls the hook for several tools at once."""
+        import fcntl
+
+        folder = os.path.dirname(self._state_file)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        lock = os.open(f"{folder}.lock", os.O_CREAT | os.O_WRONLY, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            now = _read_json(self._state_file) or {}
+            _write_private(self._state_file, json.dumps(_merged(before, self.state, now)))
+        finally:
+            os.close(lock)
 
     def _start(self) -> str | None:
         _forget_old(os.path.dirname(self._state_file))
@@ -144,7 +161,7 @@ class Hook:
         except Away as error:
             self._away(error)
         if text.strip() and not re.fullmatch(r"/[\w:-]+", text.strip()):
-            self._keep([{"role": "user", "content": text[:LONGEST_TEXT]}])
+            self._keep([{"role": "user", "content": _clipped(text)}])
         return shown
 
     def _tool(self) -> None:
@@ -159,9 +176,10 @@ class Hook:
             or self.given.get("command")
             or ""
         )
-        server = f"{self.settings['host']}:{self.settings['port']}/"
-        if "recordari" in name or _OUR_COMMAND.search(asked) or server in asked:  # what it says is known
-            self._know(_texts(result))
+        servers = [f"{host}:{self.settings['port']}/" for host in {*HERE, self.settings["host"]}]
+        is_ours = "recordari" in name or _OUR_COMMAND.search(asked) or any(server in asked for server in servers)
+        if is_ours:  # what it says is known
+            self._know(texts_in(result))
             return
         path = (
             arguments.get("file_path")
@@ -174,12 +192,12 @@ class Hook:
                 str(arguments.get("input") or arguments.get("command") or arguments.get("patchText") or "")
             )
             for changed in patched or ([path] if path else []):
-                shown = os.path.relpath(os.path.join(self.root, str(changed)), self.root)
-                if not _is_ignored(shown, self.ignored) and shown not in self.state["files"]:
+                shown = os.path.relpath(os.path.join(self.cwd, str(changed)), self.root)
+                if not is_ignored(shown, self.ignored) and shown not in self.state["files"]:
                     self.state["files"] = [*self.state["files"], shown][-50:]
             return
-        text = self._without_echo(_clipped("\n".join(_texts(result))))
-        if text.strip() and not any(_is_ignored(word, self.ignored) for word in _BETWEEN_WORDS.split(asked)):
+        text = self._without_echo(_clipped("\n".join(texts_in(result))))
+        if text.strip() and not any(is_ignored(word, self.ignored) for word in _BETWEEN_WORDS.split(asked)):
             self._keep(
                 [{"role": "tool", "content": f"{name or 'shell'}: {asked[:500]}\n{text}", "speaker": name or "shell"}]
             )
@@ -233,25 +251,26 @@ class Hook:
         if not texts:
             return None
         self._know(texts)
-        self.state["notice"] = marks_of(_BLOCK.sub("\n", context["text"]))
+        self.state["notice"] = marks_of(outside_blocks(context["text"]))
         return str(context["text"])
 
     def _know(self, texts: list[str]) -> None:
         """Note what the model was shown, as hashes, so that its answers do not bring it back as something new."""
         known = dict.fromkeys(self.state["known"])
         known.update(dict.fromkeys(mark for text in texts for mark in marks_of(text)))
-        self.state["known"] = list(known)[-2_000:]
+        self.state["known"] = list(known)[-MOST_KNOWN:]
 
     def _without_echo(self, text: str) -> str:
         return without(text, self.state["known"] + self.state["notice"])
 
     def _keep(self, messages: list[dict[str, Any]]) -> None:
         for message in messages:
+            message["content"] = storable(message["content"])
             message["metadata"] = {"project": self.project}
             message["message_id"] = os.urandom(12).hex()
         self._write("POST", f"/v1/sessions/{_quoted(self.session)}/messages", {"messages": messages})
 
-    def _write(self, method: str, path: str, body: object) -> None:
+    def _write(self, method: str, path: str, body: dict[str, Any] | None) -> None:
         """Send a change to the server; where it is away, keep the change for the next call."""
         try:
             self._open()
@@ -261,21 +280,26 @@ class Hook:
             self._away(error)
             folder = os.path.join(self.settings["folder"], "waiting")
             os.makedirs(folder, mode=0o700, exist_ok=True)
-            if len(os.listdir(folder)) < KEPT_FOR_LATER:
-                kept = {
-                    "method": method,
-                    "path": path,
-                    "body": _masked(body),
-                    "session": self.session,
-                    "project": self.project,
-                }
-                _write_private(os.path.join(folder, f"{time.time_ns():020}.json"), json.dumps(kept))
+            if len(os.listdir(folder)) >= KEPT_FOR_LATER:
+                self.outcome = f"not kept: {KEPT_FOR_LATER} wait already"
+                return
+            moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            for message in (body or {}).get("messages", ()):
+                message["event_time"] = moment
+            kept = {
+                "method": method,
+                "path": path,
+                "body": _masked(body),
+                "session": self.session,
+                "project": self.project,
+            }
+            _write_private(os.path.join(folder, f"{time.time_ns():020}.{self.name}.json"), json.dumps(kept))
 
     def _send_kept(self) -> None:
         """Send what waits, oldest first; the server knows a message that it has already."""
         folder = os.path.join(self.settings["folder"], "waiting")
         try:
-            names = sorted(os.listdir(folder))[:SENT_AT_ONCE]
+            names = sorted(name for name in os.listdir(folder) if name.endswith(f".{self.name}.json"))[:SENT_AT_ONCE]
         except OSError:
             return
         for name in names:
@@ -326,77 +350,49 @@ def start_server(settings: dict[str, Any]) -> None:
 
 
 def _project_root(folder: str) -> str:
-    current = folder
-    while True:
-        if os.path.exists(os.path.join(current, ".git")):
-            return current
-        parent = os.path.dirname(current)
-        if parent == current:
-            return folder
-        current = parent
+    """The folder of the git repository; where there is none, that of the nearest `.recordariignore`."""
+    for mark in (".git", ".recordariignore"):
+        current = folder
+        while True:
+            if os.path.lexists(os.path.join(current, mark)):
+                return current
+            parent = os.path.dirname(current)
+            if parent == current:
+                break
+            current = parent
+    return folder
 
 
 def _ignored(root: str) -> list[str]:
     """The patterns of `.recordariignore`; `*` alone keeps nothing of the project."""
     try:
-        with open(os.path.join(root, ".recordariignore"), encoding="utf-8") as file:
+        with open(os.path.join(root, ".recordariignore"), encoding="utf-8-sig") as file:
             return [line.strip() for line in file if line.strip() and not line.startswith("#")]
-    except OSError:
+    except FileNotFoundError:
         return []
+    except (OSError, ValueError):  # there is one, and nobody knows what it says
+        return ["*"]
 
 
-def _is_ignored(path: str, patterns: list[str]) -> bool:
-    from fnmatch import fnmatch
-
-    plain = [pattern.removeprefix("**/").removesuffix("/**").strip("/") for pattern in patterns]
-    return any(
-        f"/{pattern}/" in f"/{path}/"
-        or fnmatch(path, f"*/{pattern}")
-        or any(fnmatch(name, pattern) for name in (path, *path.split("/")))
-        for pattern in plain
-        if pattern
-    )
-
-
-def without(text: str, known: list[str]) -> str:
-    """A text without blocks of memory, and without the sentences that are known and the space after them."""
-    parts = re.split(r"((?<=[.!?])\s+|\n+)", _BLOCK.sub("", text))
-    pairs = zip(parts[::2], [*parts[1::2], ""], strict=True)
-    kept = [part + space for part, space in pairs if (mark := _mark(part)) is None or mark not in known]
-    return "".join(kept) if 2 * len(kept) > len(parts) else "".join(kept).rstrip()
-
-
-def marks_of(text: str) -> list[str]:
-    return [mark for part in _SENTENCE.split(text) if (mark := _mark(part))]
-
-
-def _mark(sentence: str) -> str | None:
-    letters = _NOT_A_LETTER.sub("", sentence).casefold()
-    return _digest(letters) if len(letters) >= SHORTEST_ECHO else None
-
-
-def _digest(text: str) -> str:
-    from hashlib import blake2b
-
-    return blake2b(text.encode(), digest_size=12).hexdigest()
-
-
-def _texts(value: object) -> list[str]:
-    """All texts in the result of a tool; a text that is JSON is looked into."""
-    if isinstance(value, str):
-        try:
-            inner = json.loads(value) if value[:1] in "{[" and value else None
-        except ValueError:
-            inner = None
-        return _texts(inner) if inner is not None else [value]
-    if isinstance(value, dict):
-        return [text for part in value.values() for text in _texts(part)]
-    return [text for part in value for text in _texts(part)] if isinstance(value, list) else []
+def _merged(before: dict[str, Any], ours: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """Our changes of a state on top of what another call has written since."""
+    merged = {**ours, **now}
+    for name, value in ours.items():
+        earlier = before.get(name)
+        if isinstance(value, list):
+            gone = {*(earlier or ())} - {*value}
+            kept = dict.fromkeys(one for one in merged[name] if one not in gone)
+            kept.update(dict.fromkeys(one for one in value if one not in (earlier or ())))
+            merged[name] = list(kept)
+        elif value != earlier:
+            merged[name] = value
+    return merged
 
 
 def _clipped(text: str) -> str:
     if len(text) <= LONGEST_TEXT:
         return text
+    text = _without_secrets(text)  # before half of one is cut off, so that the rest cannot be recognised
     return f"{text[: LONGEST_TEXT * 2 // 3]}\n…\n{text[-LONGEST_TEXT // 3 :]}"
 
 
@@ -410,8 +406,7 @@ def _masked(body: Any) -> Any:
 
 
 def _without_secrets(text: str) -> str:
-    # Only here: the package is not needed while the server answers.
-    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    # Only here: these rules are rarely needed, since the server has them too.
     from recordari.privacy.rules.findings import PreparedText
     from recordari.privacy.rules.secrets import secrets_in
 
@@ -480,8 +475,8 @@ def main(arguments: list[str]) -> None:
     answer: dict[str, Any] = {}
     if not os.path.exists(os.path.join(settings["folder"], "paused")):
         try:
-            given = json.load(sys.stdin)
-            hook = Hook(settings, given)
+            given = json.loads(sys.stdin.buffer.read().decode("utf-8", "replace"))
+            hook = Hook(settings, os.path.basename(arguments[1]).removesuffix(".json"), given)
             context = hook.run(event)
             outcome = hook.outcome
             if context:
@@ -494,7 +489,3 @@ def main(arguments: list[str]) -> None:
     print(json.dumps(answer))  # noqa: T201
     milliseconds = round((time.perf_counter() - started) * 1000, 1)
     _log(settings["folder"], agent=settings["agent"], event=event, milliseconds=milliseconds, outcome=outcome)
-
-
-if __name__ == "__main__":
-    main(sys.argv)

@@ -12,7 +12,7 @@ import sys
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -21,8 +21,9 @@ from uuid import UUID
 
 from pydantic import SecretStr
 
+from recordari import hosts
 from recordari.config import Settings
-from recordari.errors import ConfigurationError, InvalidInput, NotFound, RecordariError
+from recordari.errors import ConfigurationError, Conflict, InvalidInput, NotFound, RecordariError
 from recordari.hosts import hook
 from recordari.hosts.rules.hosts import HOSTS, Change, HostName, Place, Programs, changes, generic_change, server_entry
 from recordari.kit.commands import DEVELOPMENT_TENANT
@@ -58,6 +59,7 @@ class HostInstallation:
     place: Place
     project: str
     user: str
+    tenant: str
     key_id: str
     files: tuple[InstalledFile, ...]
     prompts: bool = False
@@ -128,29 +130,30 @@ async def install(resources: Resources, caller: Caller, request: Request) -> Hos
     name = named(host, request.place, request.project, str(request.file) if request.file else None)
     programs = programs_of(settings, request, folder / f"{name}.json")
     previous = next((each for each in installations(settings) if each.name == name), None)
+    if previous is not None and previous.tenant != request.tenant:
+        raise Conflict(f"it is installed for the tenant {previous.tenant!r}; uninstall it first")
     edits = planned(request, programs)
     texts = [_added(change, _before(change, previous)) for change in edits]  # fails before anything is written
-    if previous is not None:
-        await _revoke(caller, previous)
     key = await tenants.create_key(*caller, f"{name} ({request.user})", user_id=request.user, agent_id=str(host))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    answers = {
-        "answers": HOSTS[host].answers,
-        "agent": str(host),
-        "budget": request.budget,
-        "prompts": request.prompts,
-        "seconds": SECONDS,
-    }
-    _write(
-        folder / f"{name}.json", json.dumps({**_server_of(settings), **answers, "folder": str(folder), "key": key.key})
-    )
+    answers = {"answers": HOSTS[host].answers, "agent": str(host), "budget": request.budget, "seconds": SECONDS}
+    try:
+        files = _changed_files(edits, texts, previous)
+    except InvalidInput:
+        await tenants.revoke_key(*caller, key.key_id)
+        raise
+    private = {"prompts": request.prompts, "folder": str(folder), "key": key.key}
+    _write(folder / f"{name}.json", json.dumps({**_server_of(settings), **answers, **private}))
+    if previous is not None:
+        await _revoke(caller, previous)
     made = HostInstallation(
         host=host,
         place=request.place,
         project=str(request.project),
         user=request.user,
+        tenant=request.tenant,
         key_id=str(key.key_id),
-        files=tuple(_change(Path(change.file), previous, *text) for change, text in zip(edits, texts, strict=True)),
+        files=files,
         prompts=request.prompts,
         file=str(request.file) if request.file else None,
     )
@@ -173,9 +176,8 @@ async def uninstall(
     )
     folder = folder_of(settings)
     edits = planned(request, programs_of(settings, request, folder / f"{installation.name}.json"))
-    by_file = {str(change.file): change for change in edits}
-    for file in reversed(installation.files):
-        _restore(file, by_file[file.file])
+    for file, change in reversed([*zip(installation.files, edits, strict=True)]):
+        _restore(file, change)
     await _revoke(caller, installation)
     remaining = [each for each in installations(settings) if each.name != installation.name]
     _save(settings, remaining)
@@ -195,15 +197,16 @@ def planned(request: Request, programs: Programs) -> list[Change]:
 
 def _existing_name(change: Change) -> Change:
     """OpenCode reads `opencode.jsonc` too: the one that exists is changed."""
-    other = Path(change.file).with_suffix(".jsonc")
-    if Path(change.file).name == "opencode.json" and not Path(change.file).exists() and other.exists():
-        return Change(file=other, add=change.add, remove=change.remove, empty=change.empty)
-    return change
+    file = Path(change.file)
+    other = file.with_suffix(".jsonc")
+    return (
+        replace(change, file=other) if file.name == "opencode.json" and not file.exists() and other.exists() else change
+    )
 
 
 def programs_of(settings: Settings, request: Request, file: Path) -> Programs:
     """The commands that the host runs. Without `site` Python starts in a fraction of the time."""
-    command = [sys.executable, "-I", "-S", hook.__file__, str(file)]
+    command = [sys.executable, "-I", "-S", hosts.__file__, str(file)]
     tenant = [] if request.tenant == DEVELOPMENT_TENANT else ["--tenant", request.tenant]
     who = [*tenant, "--user", request.user, "--agent", str(request.host)]
     return Programs(
@@ -328,10 +331,7 @@ def _host_status(installation: HostInstallation, lines: Sequence[Mapping[str, An
         changed_since=tuple(file.file for file in installation.files if not _is_as_written(file)),
         calls=len(lines),
         away=sum(line["outcome"].startswith(hook.AWAY) for line in lines),
-        failed=sum(
-            line["outcome"] not in {"ok", "paused", "ignored"} and not line["outcome"].startswith(hook.AWAY)
-            for line in lines
-        ),
+        failed=sum(not line["outcome"].startswith(("ok", "paused", "ignored", hook.AWAY)) for line in lines),
         median_ms=round(statistics.median(times), 1) if times else None,
         last=None
         if last is None
@@ -363,20 +363,16 @@ def _server_state(settings: Settings) -> str:
 def _before(change: Change, previous: HostInstallation | None) -> bytes | None:
     """The bytes of a file without ours; None where there is no such file."""
     file = Path(change.file)
-    current = file.read_bytes() if file.exists() else None
+    try:
+        current = file.read_bytes() if file.exists() else None
+    except OSError as error:
+        raise InvalidInput(f"cannot read {file}: {error.strerror}; nothing was changed") from None
     known = _known(previous, file)
-    if known is None or current is None:
-        return current
-    before = None if known.before is None else b64decode(known.before)
-    if _is_as_written(known):
-        return before
-    text = change.remove(_text(file, current), _text(file, before) if before is not None else change.empty)
-    return None if before is None and text.split() == change.empty.split() else text.encode()
+    return current if known is None or current is None else _without_ours(change, known, current)
 
 
 def _known(previous: HostInstallation | None, file: Path) -> InstalledFile | None:
-    files = previous.files if previous is not None else ()
-    return next((each for each in files if each.file == str(file)), None)
+    return next((each for each in (previous.files if previous else ()) if each.file == str(file)), None)
 
 
 def _added(change: Change, before: bytes | None) -> tuple[bytes | None, bytes]:
@@ -395,11 +391,32 @@ def _text(file: Path, content: bytes) -> str:
         raise InvalidInput(f"{file} is not UTF-8") from None
 
 
+def _changed_files(
+    edits: Sequence[Change], texts: Sequence[tuple[bytes | None, bytes]], previous: HostInstallation | None
+) -> tuple[InstalledFile, ...]:
+    """Write all files; where one cannot be written, those before it are as they were."""
+    done: list[tuple[Path, bytes | None, InstalledFile]] = []
+    for change, (before, after) in zip(edits, texts, strict=True):
+        file = Path(change.file)
+        current = file.read_bytes() if file.exists() else None
+        try:
+            done.append((file, current, _change(file, previous, before, after)))
+        except OSError as error:
+            for written, content, made in reversed(done):
+                _put(written, content, made.folders)
+            raise InvalidInput(f"cannot write {file}: {error.strerror}; nothing was changed") from None
+    return tuple(made for _, _, made in done)
+
+
 def _change(file: Path, previous: HostInstallation | None, before: bytes | None, after: bytes) -> InstalledFile:
     known = _known(previous, file)
     made = tuple(str(folder) for folder in file.parents if not folder.exists())
-    file.parent.mkdir(parents=True, exist_ok=True)
-    _replace(file, after)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _replace(file, after)
+    except OSError:
+        _remove_folders(made)
+        raise
     return InstalledFile(
         file=str(file),
         before=None if before is None else b64encode(before).decode(),
@@ -412,26 +429,44 @@ def _replace(file: Path, content: bytes) -> None:
     """Write a file at once, with its mode as it was; a link stays a link."""
     target = file.resolve()
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    part.write_bytes(content)
-    if target.exists():
-        part.chmod(target.stat().st_mode & 0o7777)
-    part.replace(target)
+    try:
+        part.write_bytes(content)
+        if target.exists():
+            part.chmod(target.stat().st_mode & 0o7777)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _restore(file: InstalledFile, change: Change) -> None:
-    path = Path(file.file)
-    if not path.exists():
-        return
+    if (path := Path(file.file)).exists():
+        _put(path, _without_ours(change, file, path.read_bytes()), file.folders)
+
+
+def _without_ours(change: Change, file: InstalledFile, current: bytes) -> bytes | None:
+    """The bytes of a file as they would be without ours; None where there would be no such file."""
     before = None if file.before is None else b64decode(file.before)
-    after: bytes | None = before
-    if not _is_as_written(file):
-        text = change.remove(_text(path, path.read_bytes()), before.decode() if before is not None else change.empty)
-        after = None if before is None and text.split() == change.empty.split() else text.encode()
-    if after is not None:
-        _replace(path, after)
+    if _is_as_written(file) or not current.strip():
+        return before if current.strip() else current
+    earlier = _text(Path(file.file), before or b"")
+    try:
+        text = change.remove(_text(Path(file.file), current), earlier if earlier.strip() else change.empty)
+    except RecordariError as error:
+        raise type(error)(f"{file.file} was not changed: {error.message}") from None
+    return before if text.split() == change.empty.split() and not earlier.strip() else text.encode()
+
+
+def _put(file: Path, content: bytes | None, folders: Sequence[str]) -> None:
+    """Write a file, or remove it with the folders that were made for it; a link stays a link."""
+    if content is not None:
+        _replace(file, content)
         return
-    path.unlink()
-    for folder in file.folders:
+    file.resolve().unlink(missing_ok=True)
+    _remove_folders(folders)
+
+
+def _remove_folders(folders: Sequence[str]) -> None:
+    for folder in folders:
         with suppress(OSError):  # it has other files
             Path(folder).rmdir()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ NO_OWNER = "nobody is named as its user or agent"
 NO_ID = "it has no id"
 ENDED = "it was no longer true"
 NOT_AN_OBJECT = "it is not a JSON object"
+_CODEX_NOTE = "# AGENTS.md instructions"  # what Codex says in the user's name
 
 
 class ForeignSource(StrEnum):
@@ -228,16 +230,16 @@ def _zep_message(message: Mapping[str, Any], owner: ForeignOwner) -> Foreign:
 def read_chatgpt(document: Any, owner: ForeignOwner) -> Iterator[Foreign]:
     """Read `conversations.json` of ChatGPT's data export: of each conversation the branch that was shown last."""
     for conversation in _conversations(document, "mapping", "ChatGPT"):
-        nodes = conversation["mapping"]
+        nodes = _object(conversation["mapping"])
         branch: list[Mapping[str, Any]] = []
-        node = nodes.get(conversation.get("current_node"))
-        while node is not None and len(branch) <= len(nodes):
-            branch.append(node.get("message") or {})
-            node = nodes.get(node.get("parent"))
+        node = _object(nodes.get(str(conversation.get("current_node"))))
+        while node and len(branch) <= len(nodes):
+            branch.append(_object(node.get("message")))
+            node = _object(nodes.get(str(node.get("parent"))))
         session = _id(conversation.get("conversation_id") or conversation.get("id"))
         for message in reversed(branch):
-            role = (message.get("author") or {}).get("role")
-            parts = (message.get("content") or {}).get("parts") or []
+            role = str(_object(message.get("author")).get("role"))
+            parts = _list(_object(message.get("content")), "parts")
             text = "\n".join(part for part in parts if isinstance(part, str))
             if role in {"user", "assistant"} and text.strip():
                 yield _said("chatgpt", owner, session, message.get("id"), role, text, message.get("create_time"))
@@ -247,19 +249,18 @@ def read_claude(document: Any, owner: ForeignOwner) -> Iterator[Foreign]:
     """Read `conversations.json` of Claude's data export."""
     for conversation in _conversations(document, "chat_messages", "Claude"):
         session = _id(conversation.get("uuid"))
-        for message in _list(conversation, "chat_messages"):
+        for message in map(_object, _list(conversation, "chat_messages")):
             role = "user" if message.get("sender") == "human" else "assistant"
-            text = message.get("text") or _text_parts(message.get("content"))
+            text = _text_parts(message.get("text")) or _text_parts(message.get("content"))
             yield _said("claude", owner, session, message.get("uuid"), role, text, message.get("created_at"))
 
 
 def read_claude_code(document: Any, owner: ForeignOwner) -> Iterator[Foreign]:
     """Read transcripts of Claude Code: what you and the model said; not the results of tools, nor its own notes."""
     for line in _lines_of(document, "Claude Code"):
-        message = line.get("message")
-        if line.get("type") not in {"user", "assistant"} or line.get("isMeta") or line.get("isSidechain"):
+        if str(line.get("type")) not in {"user", "assistant"} or line.get("isMeta") or line.get("isSidechain"):
             continue
-        text = _text_parts(message.get("content")) if isinstance(message, Mapping) else ""
+        text = _text_parts(_object(line.get("message")).get("content"))
         if text.strip() and not text.lstrip().startswith("<"):
             session, moment = _id(line.get("sessionId")), line.get("timestamp")
             yield _said("claude-code", owner, session, line.get("uuid"), line["type"], text, moment, line.get("cwd"))
@@ -267,18 +268,17 @@ def read_claude_code(document: Any, owner: ForeignOwner) -> Iterator[Foreign]:
 
 def read_codex(document: Any, owner: ForeignOwner) -> Iterator[Foreign]:
     """Read transcripts of Codex: what you and the model said; not the results of tools, nor its own notes."""
-    session: str | None = None
-    folder: Any = None
+    session, folder, names = None, None, Counter[str]()
     for number, line in enumerate(_lines_of(document, "Codex")):
-        payload = line.get("payload")
-        if not isinstance(payload, Mapping):
-            continue
+        payload = _object(line.get("payload"))
         if line.get("type") == "session_meta":
             session, folder = _id(payload.get("id")), payload.get("cwd")
         elif line.get("type") == "response_item" and payload.get("type") == "message":
-            role, text = payload.get("role"), _text_parts(payload.get("content"))
-            if role in {"user", "assistant"} and text.strip() and not text.lstrip().startswith("<"):
+            role, text = str(payload.get("role")), _text_parts(payload.get("content"))
+            if role in {"user", "assistant"} and text.strip() and not text.lstrip().startswith(("<", _CODEX_NOTE)):
                 name = f"{session}:{line.get('timestamp') or number}:{role}"
+                names[name] += 1  # several are written at once
+                name += f":{names[name]}" if names[name] > 1 else ""
                 yield _said("codex", owner, session, name, role, text, line.get("timestamp"), folder)
 
 
@@ -394,6 +394,10 @@ def _read_safely(
     if foreign.item is not None and not foreign.item.content.strip():
         return Foreign(left_out=NO_TEXT)
     return foreign
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _list(document: Mapping[str, Any], name: str) -> list[Any]:

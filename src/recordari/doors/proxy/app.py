@@ -27,9 +27,9 @@ from starlette.routing import Route
 
 from recordari.client import Client
 from recordari.core.telemetry import get_log
-from recordari.doors.proxy.forms import FORMS, ApiForm, Body, answer_in, first_question, questions
+from recordari.doors.proxy.forms import FORMS, ApiForm, Body, answer_in, first_question, questions, read_object
 from recordari.errors import Forbidden, InvalidInput, RecordariError, Unauthenticated
-from recordari.hosts.hook import marks_of, without
+from recordari.hosts.rules.capture import marks_of, without
 from recordari.kit.commands import read_settings
 from recordari.kit.output import print_line
 from recordari.sessions.rules.window import MessageRole, NewMessage
@@ -103,7 +103,7 @@ class Proxy:
         self._keeping: set[asyncio.Task[None]] = set()
 
     def app(self) -> Starlette:
-        methods = ["GET", "POST", "DELETE"]
+        methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
         return Starlette(routes=[Route("/{path:path}", self.handle, methods=methods)], lifespan=self._running)
 
     @asynccontextmanager
@@ -123,7 +123,7 @@ class Proxy:
             asked, state = await self._with_memory(request, key, form, content)
         except RecordariError as error:
             return JSONResponse({"error": {"type": error.code, "message": error.message}}, status_code=error.status)
-        if asked is not None:
+        if asked is not None and asked.conversation.context is not None:
             content = json.dumps(asked.body).encode()
         response = await self._upstream(request, content, upstream_key)
         headers = {name: value for name, value in response.headers.items() if name.lower() not in _HOP}
@@ -151,9 +151,10 @@ class Proxy:
         try:
             async with asyncio.timeout(self._seconds):
                 name, caller = await self._caller(request, key)
-                if form is None:
+                body = read_object(content) if form is not None else None
+                if form is None or body is None or not form.said(body):  # nothing was said: the model's side judges it
                     return None, "unused"
-                return await self._shown(request, name, caller, form, content), "used"
+                return await self._shown(request, name, caller, form, body), "used"
         except (Unauthenticated, Forbidden, InvalidInput):
             raise
         except (RecordariError, TimeoutError) as error:
@@ -189,13 +190,7 @@ class Proxy:
         self._callers.move_to_end(name)
         return name, self._callers[name]
 
-    async def _shown(self, request: Request, name: str, caller: Client, form: ApiForm, content: bytes) -> Asked:
-        try:
-            body = json.loads(content)
-        except ValueError:
-            raise InvalidInput("the body is not JSON") from None
-        if not isinstance(body, dict) or not form.said(body):
-            raise InvalidInput("the body has no messages")
+    async def _shown(self, request: Request, name: str, caller: Client, form: ApiForm, body: Body) -> Asked:
         session = request.headers.get("recordari-session") or f"proxy-{_digest(first_question(form, body))}"
         memory = caller.acting_as(session=session)
         conversation = await self._conversation(memory, (name, session), form, body)

@@ -105,7 +105,7 @@ def first_question(form: ApiForm, body: Body) -> str:
 def answer_in(form: ApiForm, content: bytes, *, streams: bool) -> str:
     """The text of an answer, whole or as a stream of events; empty where there is none."""
     if not streams:
-        answer = _read(content)
+        answer = read_object(content)
         return form.whole(answer) if answer is not None else ""
     return "".join(form.part(event) for event in _events(content))
 
@@ -120,11 +120,12 @@ def text_of(content: object) -> str:
 
 def _events(content: bytes) -> Iterator[Body]:
     for line in content.splitlines():
-        if line.startswith(b"data:") and (event := _read(line.removeprefix(b"data:"))) is not None:
+        if line.startswith(b"data:") and (event := read_object(line.removeprefix(b"data:"))) is not None:
             yield event
 
 
-def _read(content: bytes) -> Body | None:
+def read_object(content: bytes) -> Body | None:
+    """The JSON object in a body; None where there is none."""
     try:
         value = json.loads(content)
     except ValueError:

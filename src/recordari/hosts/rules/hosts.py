@@ -257,7 +257,7 @@ def _openclaw_plugin(folder: PurePath, programs: Programs) -> list[Change]:
 
 def _hooks(host: HostName, file: PurePath, programs: Programs) -> Change:
     rule = HOSTS[host]
-    mark = json.dumps(programs.hook_line(HookEvent.START).rpartition(" ")[0])[1:-1]
+    mark = json.dumps(shlex.quote(programs.hook[-1]))[1:-1]  # the file of settings: Python may be another one by then
 
     def add(text: str) -> str:
         if host is HostName.CURSOR and "version" not in jsonc.read(text):
