@@ -59,6 +59,13 @@ export function ItemState({ item }: { item: Pick<ShownItem, "invalid_at" | "supe
   return null;
 }
 
+const CARRIERS: Record<Trust, string> = { user: "said by a person", agent: "written by an agent", tool: "the answer of a tool", document: "in a document", external: "from outside" };
+
+/** Who vouches for it: "said by a person". */
+export function carrier(item: { trust: Trust }): string {
+  return CARRIERS[item.trust];
+}
+
 const ROLES = new Set(["user", "assistant", "system", "tool"]);
 
 /** Who said it, where that is not the user whose memory it is. */
