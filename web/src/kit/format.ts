@@ -71,7 +71,12 @@ const ARMS: Record<string, string> = { text: "words", vector: "meaning", entity:
 
 /** How recall came upon a memory: "words and meaning". */
 export function foundBy(arms: string[]): string {
-  return `found by ${arms.map((arm) => ARMS[arm] ?? words(arm)).join(", ")}`;
+  return `found by ${arms.map(armName).join(", ")}`;
+}
+
+/** A way of searching: "vector" as "meaning". */
+export function armName(arm: string): string {
+  return ARMS[arm] ?? words(arm);
 }
 
 const RULES: Record<string, string> = { other_object: "another value", given_up: "given up", prefers_it_no_more: "no longer preferred" };

@@ -112,7 +112,7 @@ function Text({ item }: { item: Item }) {
       <div class="memory-text" dir="auto" data-testid="text" tabIndex={0}>
         <Marked text={whole ?? item.content} question={query.get("q") ?? undefined} />
       </div>
-      <p class="item-meta"><ItemState item={{ invalid_at: item.invalid_at, superseded_by: item.superseded_by }} /></p>
+      <p class="item-meta"><ItemState item={item} /></p>
       {item.payload_key && whole === undefined && <Button kind="quiet" onClick={() => read(0)}>This is a preview. Read the whole text</Button>}
       {more !== null && <Button kind="quiet" onClick={() => read(more)}>Read on ({bytes(more)} read)</Button>}
       {error && <ErrorBox error={error} />}

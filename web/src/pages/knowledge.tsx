@@ -5,7 +5,7 @@ import type { ConnectedDatabase, DataAnswer, Document, Source } from "../api/sch
 import { forTenant, isAdmin } from "../frame/session";
 import { Lines } from "../kit/data";
 import { Confirm } from "../kit/dialog";
-import { bytes, count, milliseconds, several, words } from "../kit/format";
+import { bytes, count, firstLine, milliseconds, several, words } from "../kit/format";
 import { Marked } from "../kit/item";
 import { usePages } from "../kit/list";
 import { useLoad, useQuiet } from "../kit/load";
@@ -95,7 +95,7 @@ function Found({ question, source }: { question: string; source: string }) {
         <div class="rows" role="list" aria-label="Passages found">
           {answer.items.map((item) => (
             <article class="passage" role="listitem" key={item.id}>
-              <p dir="auto"><Marked text={item.content.slice(0, 700)} question={question} /></p>
+              <p dir="auto"><Marked text={firstLine(item.content, 700)} question={question} /></p>
               <p class="item-meta">{item.citation && <Link to={documentPath(item.citation.document_id)} settings={{ from: String(Math.max(0, item.citation.ordinal - 2)), part: String(item.citation.ordinal) }}>{item.citation.title || item.citation.document}</Link>}{item.citation?.heading.length ? <span>{item.citation.heading.join(" › ")}</span> : null}{item.citation?.page && <span>page {item.citation.page}</span>}<span>score {item.score.toFixed(2)}</span></p>
             </article>
           ))}

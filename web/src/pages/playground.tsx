@@ -5,7 +5,7 @@ import { call } from "../api/client";
 import type { AskedScope, Context, Kind, RecallAnswer, RecalledItem } from "../api/schema";
 import { isAdmin, me } from "../frame/session";
 import { Stacked } from "../kit/charts";
-import { count, foundBy, milliseconds, several, words } from "../kit/format";
+import { armName, count, foundBy, milliseconds, several, words } from "../kit/format";
 import { inOneLine, itemPath, itemSettings, Marked } from "../kit/item";
 import { useLoad } from "../kit/load";
 import { changeSettings, Link, usePlace } from "../kit/router";
@@ -217,7 +217,7 @@ function LeftOut({ trace }: { trace: Trace }) {
   const cut = new Map<string, string[]>();
   for (const item of trace.items) if (!item.chosen) cut.set(CUT[item.cut ?? ""] ?? words(item.cut ?? "other"), [...(cut.get(CUT[item.cut ?? ""] ?? words(item.cut ?? "other")) ?? []), item.id]);
   if (trace.duplicates_merged.length > 0) cut.set("saying the same as one above", trace.duplicates_merged);
-  if (trace.facts_folded.length > 0) cut.set("said by the message that they come from", trace.facts_folded);
+  if (trace.facts_folded.length > 0) cut.set("shown as the message that they come from", trace.facts_folded);
   const scores = new Map(trace.items.map((item) => [item.id, item.score]));
   const scopes = Object.entries(trace.scopes_left_out);
   return (
@@ -228,7 +228,7 @@ function LeftOut({ trace }: { trace: Trace }) {
         {cut.size + scopes.length === 0 && <p class="muted">Nothing was left out.</p>}
       </Section>
       <Section title="How it was found" aside={`rerank: ${words(trace.rerank)}`}>
-        <p class="muted">Candidates: {Object.entries(trace.candidates).map(([arm, number]) => `${words(arm)} ${count(number)}`).join(" · ")}</p>
+        <p class="muted">Candidates: {Object.entries(trace.candidates).map(([arm, number]) => `${armName(arm)} ${count(number)}`).join(" · ")}</p>
         {Object.keys(trace.terms).length > 0 && <p class="muted">Words, and how rare they are: {Object.entries(trace.terms).map(([term, weight]) => `${term} ${weight.toFixed(1)}`).join(" · ")}</p>}
         <p class="muted">Time: {Object.entries(trace.milliseconds).map(([step, value]) => `${words(step)} ${milliseconds(value)}`).join(" · ")}</p>
         <Unfold title="What the parts of a score mean">{() => <dl class="facts">{Object.entries(MEANS).map(([name, means]) => <div key={name}><dt>{words(name)}</dt><dd>{means}</dd></div>)}</dl>}</Unfold>
