@@ -52,7 +52,7 @@ function Policy({ now, reload }: { now: RetentionPolicy; reload: () => void }) {
   );
 }
 
-const OUTCOMES: Record<string, string> = { purge: "removed for good", archive: "archived", anonymize: "redacted" };
+const OUTCOMES: Record<string, string> = { purge: "removed", archive: "archived", anonymize: "redacted" };
 
 function outcome(action: string): string {
   return OUTCOMES[action] ?? words(action);
