@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tests.browser.chromium import dashboard, only_in_full
@@ -34,6 +35,9 @@ async def test_a_memory_is_found_corrected_and_forgotten(memory: Memory, tmp_pat
         await page.get_by_test_id("text").get_by_text("at ten").wait_for()
         await board.sees("2 versions")
         assert await _is_gone(ana, "at nine")
+        await page.get_by_role("link", name="Overview").click()
+        await board.sees(re.compile("the judge ended nothing this week"))
+        await page.go_back()
         await page.get_by_role("button", name="Forget…").click()
         button = page.get_by_role("dialog").get_by_role("button", name="Forget", exact=True)
         assert await button.is_disabled(), "it is asked twice"
@@ -55,6 +59,20 @@ async def test_an_administrator_acts_as_a_user(memory: Memory, tmp_path: Path) -
         await page.get_by_role("link", name="Memories").click()
         await board.sees("Ana likes mangoes")
         assert "as_user=ana" in page.url and await page.get_by_text("Bob likes plums").count() == 0
+
+
+@only_in_full
+async def test_on_a_phone_whom_to_act_for_can_be_chosen(memory: Memory, tmp_path: Path) -> None:
+    await memory.acting_as(user="ana").remember_fact("Ana likes mangoes", scope="user")
+    async with dashboard(memory.resources.settings, tmp_path, viewport={"width": 400, "height": 800}) as board:
+        await board.sign_in(memory)
+        page = board.page
+        await page.get_by_role("button", name="all users").click()
+        box = await page.locator(".popover").bounding_box()
+        assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 400
+        await page.get_by_label("User", exact=True).fill("ana")
+        await page.get_by_role("button", name="Act", exact=True).click()
+        await page.wait_for_url(re.compile("as_user=ana"))
 
 
 async def _is_gone(memory: Memory, text: str) -> bool:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 from tests.doors.rest_door import Door, open_door
+from tests.doors.test_cli import described
 from tests.tenants.test_auth import AUDIENCE, ISSUER, Issuer, issuer, token
 from tools.web import ROOT, SCHEMA, written
 
@@ -20,6 +24,7 @@ from recordari.core.identity import Identity, Role
 from recordari.doors.web.page import PageFiles, page_routes
 from recordari.errors import Forbidden
 from recordari.kit.resources import Resources
+from recordari.recall.rules.ranking import Weights
 from recordari.tenants import auth
 from recordari.tenants.sign_ins import make_code
 
@@ -194,3 +199,31 @@ def test_the_built_page_is_small() -> None:
     if not files.are_built:
         pytest.skip("the dashboard is not built (make web)")
     assert files.compressed_bytes <= 300_000
+
+
+SOURCES = ROOT / "web" / "src"
+
+
+def test_every_command_that_a_page_names_is_one() -> None:
+    named = [
+        line
+        for page in sorted(SOURCES.rglob("*.tsx"))
+        for commands in re.findall(r"forTenant\(`(.*?)`\)", page.read_text())
+        for line in commands.split("\\n")
+    ]
+    assert len(named) > 8
+    for line in named:
+        name, *words = shlex.split(line.partition("| ")[2] or line)
+        assert name == "recordari"
+        command = described(words[:1])
+        if hasattr(command, "commands"):
+            command, words = command.commands[words[1]], words[1:]
+        command.make_context(command.name, [*words[1:], "--tenant", "other"])  # raises if it is wrong usage
+
+
+def test_the_playground_tells_what_each_part_of_a_score_means() -> None:
+    page = (SOURCES / "pages" / "playground.tsx").read_text()
+    told = set(re.findall(r"^  (\w+): \"", page.partition("const MEANS")[2].partition("};")[0], re.MULTILINE))
+    of_the_ranker = {"on_the_matter", "archived", "interval_slack", "saturation", "length_share", "request_words"}
+    of_the_ranker |= {"repeat", "repeat_of_many", "previous_words", "date_words", "previous_late"}
+    assert told == {weight.name for weight in fields(Weights)} - of_the_ranker | {"successor", "folded", "rerank"}

@@ -19,7 +19,7 @@ export function Frame({ session }: { session: Extract<Session, { state: "in" }> 
   const [menu, setMenu] = useState(false);
   const [help, setHelp] = useState(false);
   useEffect(() => setMenu(false), [path]);
-  useKeys([{ key: "?", what: "all keys", run: () => setHelp(true) }]);
+  useKeys([{ key: "?", what: "all shortcuts", run: () => setHelp(true) }]);
   const allowed = PAGES.filter((page) => !page.admin || isAdmin());
   const found = find(allowed, path);
   // Where each page of the navigation was left, with its filters: the way back leads there.
@@ -43,7 +43,7 @@ export function Frame({ session }: { session: Extract<Session, { state: "in" }> 
         {allowed.filter((page) => page.nav).map((page) => <NavLink key={page.path} page={page} isCurrent={found?.page.path === page.path || found?.page.under === page.path} />)}
         <div class="nav-foot">
           <a href="/docs">API</a>
-          <button type="button" onClick={() => setHelp(true)}>Keys <kbd>?</kbd></button>
+          <button type="button" onClick={() => setHelp(true)}>Shortcuts <kbd>?</kbd></button>
           <button type="button" onClick={() => void exit()}>Sign out</button>
         </div>
       </nav>
@@ -105,7 +105,7 @@ function Help({ close }: { close: () => void }) {
   const known = useStore(shortcuts);
   const once = [...new Map(known.map((each) => [each.key, each])).values()];
   return (
-    <Dialog title="Keys" close={close}>
+    <Dialog title="Keyboard shortcuts" close={close}>
       <dl class="keys">
         {once.map((each) => (
           <div key={each.key}>

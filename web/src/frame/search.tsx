@@ -1,8 +1,7 @@
 // The search box: recalls while you type. Enter opens Memories with the question, Shift-Enter the playground.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call } from "../api/client";
-import { firstLine } from "../kit/format";
-import { itemPath, itemSettings, Marked } from "../kit/item";
+import { inOneLine, itemPath, itemSettings, Marked } from "../kit/item";
 import { useKeys } from "../kit/keys";
 import { useLoad, useQuiet } from "../kit/load";
 import { address, go, usePlace } from "../kit/router";
@@ -50,7 +49,7 @@ export function Search() {
         <div class="search-found">
           {items.map((item, index) => (
             <a key={item.id} class={index === chosen ? "chosen" : ""} href={address(itemPath(item.id), itemSettings(item, question))} onMouseDown={(event) => { event.preventDefault(); setOpen(false); go(address(itemPath(item.id), itemSettings(item, question))); }}>
-              <span dir="auto"><Marked text={firstLine(item.content, 120)} question={question} /></span>
+              <span dir="auto"><Marked text={inOneLine(item.content, 120)} question={question} /></span>
               <KindLabel kind={item.source_kind} />
             </a>
           ))}

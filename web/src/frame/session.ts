@@ -74,6 +74,15 @@ export function me(): Identity {
   return now.me;
 }
 
+/** Commands for a terminal, for the tenant that is signed in. */
+export function forTenant(commands: string): string {
+  const now = session.get();
+  const name = now.state === "in" ? now.tenant.name : "default";
+  if (name === "default") return commands;
+  const option = ` --tenant ${/^[\w.-]+$/.test(name) ? name : JSON.stringify(name)}`;
+  return commands.split("\n").map((command) => command + option).join("\n");
+}
+
 export function isAdmin(): boolean {
   return me().role === "admin";
 }

@@ -90,6 +90,7 @@ export function LineChart({ lines, height = 160, label, x, y = count, fromZero =
   const high = most ?? Math.max(low + 1e-9, ...points.map((point) => point.y));
   const atX = (value: number) => LEFT + ((value - left) / Math.max(1e-9, right - left)) * (width - LEFT - 12);
   const atY = (value: number) => TOP + (1 - (value - low) / Math.max(1e-9, high - low)) * (height - TOP - BOTTOM);
+  const isLate = (value: number) => atX(value) > width - 80; // its name has no room at the right
   const first = lines[0];
   const column = bars && first ? Math.max(1, (width - LEFT - 12) / Math.max(1, first.points.length) - 2) : 0;
   return (
@@ -118,7 +119,7 @@ export function LineChart({ lines, height = 160, label, x, y = count, fromZero =
       {marks.map((mark) => (
         <g key={mark.name}>
           <line class="mark" x1={atX(mark.x)} x2={atX(mark.x)} y1={TOP} y2={height - BOTTOM} />
-          <text x={Math.min(atX(mark.x) + 4, width - 80)} y={TOP + 10}>
+          <text x={atX(mark.x) + (isLate(mark.x) ? -4 : 4)} y={TOP + 10} text-anchor={isLate(mark.x) ? "end" : "start"}>
             {mark.name}
           </text>
         </g>

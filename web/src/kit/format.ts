@@ -62,11 +62,21 @@ export function words(name: string): string {
   return name.replaceAll("_", " ");
 }
 
+/** The name of a kind of personal data: "us_ssn" as "US SSN". */
+export function dataName(kind: string): string {
+  return words(kind).replace(/\b(iban|us|ssn|mac|ip|id)\b/g, (letters) => letters.toUpperCase());
+}
+
 const ARMS: Record<string, string> = { text: "words", vector: "meaning", entity: "names" };
 
 /** How recall came upon a memory: "words and meaning". */
 export function foundBy(arms: string[]): string {
-  return `found by ${arms.map((arm) => ARMS[arm] ?? words(arm)).join(", ")}`;
+  return `found by ${arms.map(armName).join(", ")}`;
+}
+
+/** A way of searching: "vector" as "meaning". */
+export function armName(arm: string): string {
+  return ARMS[arm] ?? words(arm);
 }
 
 const RULES: Record<string, string> = { other_object: "another value", given_up: "given up", prefers_it_no_more: "no longer preferred" };
@@ -74,6 +84,13 @@ const RULES: Record<string, string> = { other_object: "another value", given_up:
 /** Why the judge ended a fact: "changed work", "another value". */
 export function ruleName(rule: string): string {
   return RULES[rule] ?? words(rule).replace(/^other /, "another ");
+}
+
+const WEEK = 7 * 86_400_000;
+
+/** What the judge ended in the last seven days; where a person edited a fact, no judge did. */
+export function ofThisWeek<R extends { at: string; rule: string }>(rulings: R[]): R[] {
+  return rulings.filter((ruling) => ruling.rule !== "edited" && Date.now() - new Date(ruling.at).getTime() < WEEK);
 }
 
 /** The beginning of a text in one line, for a row. */

@@ -18,6 +18,8 @@ export interface ShownItem {
   user_id?: string | null;
   invalid_at: string | null;
   superseded_by?: string | null;
+  archived_at?: string | null;
+  archived?: boolean;
   shared_from: string | null;
 }
 
@@ -53,10 +55,18 @@ export function Marked({ text, question }: { text: string; question?: string }) 
   return <>{text.split(pattern).map((part, index) => (index % 2 ? <mark key={index}>{part}</mark> : part))}</>;
 }
 
-export function ItemState({ item }: { item: Pick<ShownItem, "invalid_at" | "superseded_by"> }) {
+export function ItemState({ item }: { item: Pick<ShownItem, "invalid_at" | "superseded_by" | "archived_at" | "archived"> }) {
   if (item.superseded_by) return <Badge tone="warn">superseded</Badge>;
   if (item.invalid_at && new Date(item.invalid_at) <= new Date()) return <Badge tone="warn">ended</Badge>;
+  if (item.archived_at || item.archived) return <Badge>archived</Badge>;
   return null;
+}
+
+const CARRIERS: Record<Trust, string> = { user: "said by a person", agent: "written by an agent", tool: "the answer of a tool", document: "in a document", external: "from outside" };
+
+/** Who vouches for it: "said by a person". */
+export function carrier(item: { trust: Trust }): string {
+  return CARRIERS[item.trust];
 }
 
 const ROLES = new Set(["user", "assistant", "system", "tool"]);

@@ -2,6 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { call } from "../api/client";
 import type { EntityGraph, EntityNode, Item } from "../api/schema";
+import { forTenant } from "../frame/session";
 import { count, several } from "../kit/format";
 import { ItemRow, shownItem } from "../kit/item";
 import { usePages } from "../kit/list";
@@ -29,7 +30,7 @@ export default function Entities() {
         {around && <Button onClick={() => changeSettings({ around: null, entity: null, other: null })}>All entities</Button>}
       </div>
       <Show of={graph} lines={10}>
-        {(data) => data.nodes.length === 0 ? <Empty title="No names yet." command={'recordari remember "Ilse Brandt moved to Bergen" --user ana'}>Names in memories appear here, joined by the memories that mention both.</Empty> : <Shown graph={data} />}
+        {(data) => data.nodes.length === 0 ? <Empty title="No names yet." command={forTenant(`recordari remember "Ilse Brandt moved to Bergen" --user ana`)}>Names in memories appear here, joined by the memories that mention both.</Empty> : <Shown graph={data} />}
       </Show>
     </Page>
   );

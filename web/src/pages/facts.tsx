@@ -2,9 +2,10 @@
 import { useState } from "preact/hooks";
 import { call } from "../api/client";
 import type { Item, PastRuling, Proposal, ProposalItem } from "../api/schema";
+import { forTenant } from "../frame/session";
 import { Diff } from "../kit/diff";
-import { firstLine, onDay, ruleName, several, words } from "../kit/format";
-import { itemPath, ItemRow, shownItem } from "../kit/item";
+import { firstLine, ofThisWeek, onDay, ruleName, several, words } from "../kit/format";
+import { carrier, itemPath, ItemRow, shownItem } from "../kit/item";
 import { List, usePages } from "../kit/list";
 import { asApiError, useLoad } from "../kit/load";
 import { address, changeSettings, go, Link, usePlace } from "../kit/router";
@@ -20,7 +21,7 @@ export default function Facts() {
   const tab = query.get("tab") ?? "";
   const waiting = useLoad(["proposals-open"], (signal) => call("list_proposals", { query: { status: "open", limit: 100 }, signal }));
   const rulings = useLoad(["rulings-week"], (signal) => call("list_rulings", { query: { limit: 100 }, signal }));
-  const week = rulings.data?.items.filter((ruling) => Date.now() - new Date(ruling.at).getTime() < 7 * 86_400_000) ?? [];
+  const week = ofThisWeek(rulings.data?.items ?? []);
   const undone = week.filter((ruling) => ruling.is_undone).length;
   const says = rulings.data && waiting.data && `The judge ended ${several(week.length, "fact")} this week, ${undone || "none"} undone; ${waiting.data.items.length ? several(waiting.data.items.length, "proposal waits", "proposals wait") : "nothing waits"} for you.`;
   return (
@@ -49,7 +50,7 @@ function AllFacts() {
         <Choice label="State" value={state ?? ""} any={subject ? "any state" : "live"} options={["superseded", ["invalid", "ended"], ["any", "any state"]]} onChange={set("state")} />
       </div>
       {subject ? <SubjectLine facts={pages.rows} /> : <Subjects facts={pages.rows} />}
-      <List pages={pages} height={56} label="Facts" keyOf={(item) => item.item_id} row={(item) => <ItemRow bare item={shownItem(item)} aside={<>{item.category && <span>{words(item.category)}</span>}{item.subject && item.subject !== "user" && <span>about {item.subject}</span>}<span class="wide-only">{item.trust === "user" ? "said by the user" : `trust ${item.trust}`}</span></>} />} open={(item) => go(address(itemPath(item.item_id)))} empty={<Empty title="No facts yet." command={'recordari remember "Ana lives in Porto" --user ana --fact'}>Facts are taken from messages, or remembered by agents.</Empty>} />
+      <List pages={pages} height={56} label="Facts" keyOf={(item) => item.item_id} row={(item) => <ItemRow bare item={shownItem(item)} aside={<>{item.category && <span>{words(item.category)}</span>}{item.subject && item.subject !== "user" && <span>about {item.subject}</span>}<span class="wide-only">{carrier(item)}</span></>} />} open={(item) => go(address(itemPath(item.item_id)))} empty={<Empty title="No facts yet." command={forTenant(`recordari remember "Ana lives in Porto" --user ana`)}>Facts are taken from messages, or remembered by agents.</Empty>} />
     </>
   );
 }

@@ -7,7 +7,7 @@ import { LineChart, useWidth } from "../kit/charts";
 import { Data } from "../kit/data";
 import { Confirm, Dialog } from "../kit/dialog";
 import { ago, bytes, onDay, several, share, words } from "../kit/format";
-import { itemPath, ItemRow, ItemState, Marked, shownItem } from "../kit/item";
+import { carrier, itemPath, ItemRow, ItemState, Marked, shownItem } from "../kit/item";
 import { useKeys } from "../kit/keys";
 import { asApiError, type Loaded, useLoad } from "../kit/load";
 import { acting, address, go, Link, usePlace } from "../kit/router";
@@ -49,7 +49,7 @@ function Shown({ item, reload }: { item: Item; reload: () => void }) {
             rows={[
               ["scope", <>{item.scope} <span class="muted small">{SCOPES[item.scope]}</span></>],
               ["tier", <>{item.tier} <span class="muted small">{TIERS[item.tier]}</span></>],
-              ["trust", <>{item.trust} <span class="muted small">it was {CARRIERS[item.trust]}</span></>],
+              ["trust", <>{item.trust} <span class="muted small">it was {carrier(item)}</span></>],
               ["user", item.user_id],
               ["agent", item.agent_id],
               ["session", item.session_id && <Link to={`/ui/sessions/${encodeURIComponent(item.session_id)}`}>{item.session_id}</Link>],
@@ -81,8 +81,11 @@ function about(item: Item): string {
   return item.subject === "user" ? (item.user_id ?? "the user") : (item.subject ?? "");
 }
 
+/** Kinds that say what holds; others tell what was said or done once. */
+const TIMELESS = new Set<Item["kind"]>(["fact", "procedure", "entry", "document_chunk"]);
+
 function sentence(item: Item, forecast: Forecast | undefined): string {
-  const truth = item.superseded_by ? "Superseded by a newer version" : item.invalid_at ? `No longer true since ${onDay(item.invalid_at)}` : `True since ${onDay(item.valid_at)}`;
+  const truth = item.superseded_by ? "Superseded by a newer version" : item.invalid_at ? `No longer true since ${onDay(item.invalid_at)}` : `${TIMELESS.has(item.kind) ? "True since" : "Of"} ${onDay(item.valid_at)}`;
   if (!forecast) return `${truth}.`;
   const use = forecast.accesses ? `recalled ${several(forecast.accesses, "time")}, last ${ago(forecast.last_at ?? "")}` : "never recalled yet";
   const future = forecast.is_pinned ? "pinned: only a person ends it" : forecast.archive_at ? `archived around ${onDay(forecast.archive_at)} unless it is recalled` : forecast.tier === "persistent" ? "stays until something ends it" : `ends with its ${forecast.tier}`;
@@ -109,7 +112,7 @@ function Text({ item }: { item: Item }) {
       <div class="memory-text" dir="auto" data-testid="text" tabIndex={0}>
         <Marked text={whole ?? item.content} question={query.get("q") ?? undefined} />
       </div>
-      <p class="item-meta"><ItemState item={{ invalid_at: item.invalid_at, superseded_by: item.superseded_by }} /></p>
+      <p class="item-meta"><ItemState item={item} /></p>
       {item.payload_key && whole === undefined && <Button kind="quiet" onClick={() => read(0)}>This is a preview. Read the whole text</Button>}
       {more !== null && <Button kind="quiet" onClick={() => read(more)}>Read on ({bytes(more)} read)</Button>}
       {error && <ErrorBox error={error} />}
@@ -173,11 +176,9 @@ function Origin({ item }: { item: Item }) {
   );
 }
 
-const CARRIERS: Record<Item["trust"], string> = { user: "said by a person", agent: "written by an agent", tool: "the answer of a tool", document: "in a document", external: "from outside" };
-
 function origin(item: Item): string {
   if (item.kind === "document_chunk") return "A part of a document.";
-  return `It was ${CARRIERS[item.trust]}${item.agent_id ? (item.trust === "agent" ? `, ${item.agent_id}` : `, with the agent ${item.agent_id}`) : ""}${item.run_id ? ", in a run" : item.session_id ? ", in a session" : ""}, and rests on no other memory.`;
+  return `It was ${carrier(item)}${item.agent_id ? (item.trust === "agent" ? `, ${item.agent_id}` : `, with the agent ${item.agent_id}`) : ""}${item.run_id ? ", in a run" : item.session_id ? ", in a session" : ""}, and rests on no other memory.`;
 }
 
 const SHOWN = 8;

@@ -2,10 +2,10 @@
 import { useRef, useState } from "preact/hooks";
 import { addDocument, call } from "../api/client";
 import type { ConnectedDatabase, DataAnswer, Document, Source } from "../api/schema";
-import { isAdmin } from "../frame/session";
+import { forTenant, isAdmin } from "../frame/session";
 import { Lines } from "../kit/data";
 import { Confirm } from "../kit/dialog";
-import { bytes, count, milliseconds, several, words } from "../kit/format";
+import { bytes, count, firstLine, milliseconds, several, words } from "../kit/format";
 import { Marked } from "../kit/item";
 import { usePages } from "../kit/list";
 import { useLoad, useQuiet } from "../kit/load";
@@ -50,7 +50,7 @@ function Documents({ sources }: { sources: Source[] }) {
       {question ? <Found question={question} source={source} /> : (
         <>
           {pages.error && <ErrorBox error={pages.error} retry={pages.reload} />}
-          {!pages.loading && pages.rows.length === 0 && !pages.error && <Empty title="No document yet." command="recordari document add handbook.pdf">Add a text, Markdown, HTML, PDF, docx, pptx or sheet, or an image with a caption. Answers cite it by document, heading and page.</Empty>}
+          {!pages.loading && pages.rows.length === 0 && !pages.error && <Empty title="No document yet." command={forTenant(`recordari document add handbook.pdf`)}>Add a text, Markdown, HTML, PDF, docx, pptx or sheet, or an image with a caption. Answers cite it by document, heading and page.</Empty>}
           {pages.rows.length > 0 && (
             <DataTable<Document>
               label="Documents"
@@ -95,7 +95,7 @@ function Found({ question, source }: { question: string; source: string }) {
         <div class="rows" role="list" aria-label="Passages found">
           {answer.items.map((item) => (
             <article class="passage" role="listitem" key={item.id}>
-              <p dir="auto"><Marked text={item.content.slice(0, 700)} question={question} /></p>
+              <p dir="auto"><Marked text={firstLine(item.content, 700)} question={question} /></p>
               <p class="item-meta">{item.citation && <Link to={documentPath(item.citation.document_id)} settings={{ from: String(Math.max(0, item.citation.ordinal - 2)), part: String(item.citation.ordinal) }}>{item.citation.title || item.citation.document}</Link>}{item.citation?.heading.length ? <span>{item.citation.heading.join(" › ")}</span> : null}{item.citation?.page && <span>page {item.citation.page}</span>}<span>score {item.score.toFixed(2)}</span></p>
             </article>
           ))}
@@ -112,7 +112,7 @@ function Sources({ sources, reload }: { sources: Source[]; reload: () => void })
   return (
     <>
       {error && <ErrorBox error={error} />}
-      {sources.length === 0 ? <Empty title="No source yet." command="recordari source add handbook --description 'How we work'">A source names where documents come from, or what a tool can look up.</Empty> : (
+      {sources.length === 0 ? <Empty title="No source yet." command={forTenant(`recordari source add handbook --description 'How we work'`)}>A source names where documents come from, or what a tool can look up.</Empty> : (
         <DataTable<Source>
           label="Sources"
           rows={sources}
@@ -140,7 +140,7 @@ function Sources({ sources, reload }: { sources: Source[]; reload: () => void })
 
 function Databases({ databases, reload }: { databases: ConnectedDatabase[]; reload: () => void }) {
   const { run, error, busy } = useAction();
-  if (databases.length === 0) return <Empty title="No database is connected." command="recordari database add shop postgresql://reader@db.example.org/shop --table orders">Agents may ask a connected database, in SELECTs over the tables and columns that you allow, and nothing else.</Empty>;
+  if (databases.length === 0) return <Empty title="No database is connected." command={forTenant(`echo postgresql://reader@db.example.org/shop | recordari database add shop --table orders`)}>Agents may ask a connected database, in SELECTs over the tables and columns that you allow, and nothing else.</Empty>;
   return (
     <>
       {error && <ErrorBox error={error} />}

@@ -1,7 +1,7 @@
 // Memories: all of them newest first, or those that answer a question. Every filter is in the address.
 import { call } from "../api/client";
 import type { AskedScope, Item, ItemState, Kind, RecalledItem, Trust } from "../api/schema";
-import { isAdmin, me } from "../frame/session";
+import { forTenant, isAdmin, me } from "../frame/session";
 import { count, foundBy, several } from "../kit/format";
 import { itemPath, itemSettings, ItemRow, shownItem } from "../kit/item";
 import { List, usePages } from "../kit/list";
@@ -106,7 +106,7 @@ function All() {
         isFiltered ? (
           <Empty title="Nothing fits these filters." />
         ) : (
-          <Empty title="Nothing is remembered yet." command={'recordari remember "Ana prefers tea" --user ana'}>
+          <Empty title="Nothing is remembered yet." command={forTenant(`recordari remember "Ana prefers tea" --user ana`)}>
             What your agents remember appears here as it is written. Try one:
           </Empty>
         )

@@ -2,10 +2,10 @@
 import { useEffect, useState } from "preact/hooks";
 import { call } from "../api/client";
 import type { Activity, Event as Change, JobCounts, PastRuling, Proposal, ScheduledJob, Stats } from "../api/schema";
-import { isAdmin, me } from "../frame/session";
+import { forTenant, isAdmin, me } from "../frame/session";
 import { Bars, LineChart } from "../kit/charts";
 import { Lines } from "../kit/data";
-import { bytes, count, milliseconds, onDay, ruleName, several, share, words } from "../kit/format";
+import { bytes, count, milliseconds, ofThisWeek, onDay, ruleName, several, share, words } from "../kit/format";
 import { inOneLine, itemPath, ItemRow, shownItem } from "../kit/item";
 import { usePages } from "../kit/list";
 import { useEvery, useLoad } from "../kit/load";
@@ -18,10 +18,6 @@ const MOST_RULINGS = 100;
 
 export default function Overview() {
   return isAdmin() ? <TenantOverview /> : <OwnOverview />;
-}
-
-function ofThisWeek(rulings: PastRuling[]): PastRuling[] {
-  return rulings.filter((ruling) => Date.now() - new Date(ruling.at).getTime() < 7 * DAY);
 }
 
 function sentence(stats: Stats, activity: Activity | undefined, rulings: PastRuling[] | undefined): string {
@@ -54,29 +50,36 @@ function TenantOverview() {
   return (
     <Page title="Overview" says={stats.data && sentence(stats.data, activity.data, rulings.data?.items)}>
       <Show of={stats} lines={8}>{(data) => data.items === 0 ? <FirstSteps /> : <Figures stats={data} activity={activity.data} />}</Show>
-      <div class="columns">
+      {stats.data?.items !== 0 && <div class="columns">
         <Section title="New memories a day" aside="last 30 days"><Show of={activity} lines={4}>{(data) => <Growth activity={data} />}</Show></Section>
         <Section title="By kind"><Show of={stats}>{(data) => <Bars values={data.by_kind} tone={(kind) => `kind kind-${kind}`} href={(kind) => <Link to="/ui/memories" settings={{ kind }}>{kindName(kind)}</Link>} />}</Show></Section>
         <Section title="By layer" aside="how long it lasts"><Show of={stats}>{(data) => <Bars sorted={false} values={byLayer(data)} href={(layer) => <Link to="/ui/memories" settings={LAYERS[layer]?.[1]}>{layer}</Link>} />}</Show></Section>
         <Section title="By scope" aside="who sees it"><Show of={stats}>{(data) => <Bars values={data.by_scope} href={(scope) => <Link to="/ui/memories" settings={{ scope }}>{scope}</Link>} />}</Show></Section>
-        <Section title="Ended by the judge this week" aside={<Link to="/ui/facts" settings={{ tab: "rulings" }}>all rulings</Link>}>
-          <Show of={rulings}>{(page) => ofThisWeek(page.items).length === 0 ? <p class="muted">Nothing this week. When a newer fact contradicts an older one, the older one ends, and you can undo it.</p> : <div class="rows">{ofThisWeek(page.items).slice(0, 5).map((ruling) => <RulingRow key={ruling.ruling_id} ruling={ruling} />)}</div>}</Show>
-        </Section>
-        <Section title="Last reviews" aside={<Link to="/ui/facts" settings={{ tab: "proposals" }}>all proposals</Link>}>
-          <Reviewed schedule={schedule.data} />
-          <Show of={proposals}>{(page) => page.items.length === 0 ? <p class="muted">No review has proposed a change yet.</p> : <div class="rows">{page.items.map((proposal) => <ProposalRow key={proposal.proposal_id} proposal={proposal} />)}</div>}</Show>
-        </Section>
-        <Section title="Happening now" aside={changes.isOpen ? "live" : "connecting…"}>
-          <div class="rows">
-            {changes.list.map((change) => <ChangeRow key={change.position} change={change} />)}
-            {changes.list.length < 5 && newest.data?.items.filter((item) => !changes.list.some((change) => change.subject_id === item.item_id)).slice(0, 5 - changes.list.length).map((item) => <ItemRow key={item.item_id} item={shownItem(item)} />)}
-          </div>
-        </Section>
-        <Section title="Background work" aside={<Link to="/ui/operate">all work</Link>}><Show of={jobs}>{(data) => <Work jobs={data} />}</Show></Section>
-        <Section title="By state"><Show of={stats}>{(data) => <Bars values={data.by_state} href={(state) => state === "forgotten" ? state : <Link to="/ui/memories" settings={{ state: state === "live" ? undefined : state }}>{state}</Link>} />}</Show></Section>
-        <Section title="Daily brief" aside={reports.data?.items[0] && <Time at={reports.data.items[0].created_at} />}>
-          <Show of={reports}>{(page) => page.items[0] ? <Lines untitled text={page.items[0].body} /> : <p class="muted">The first daily brief is written at night.</p>}</Show>
-        </Section>
+      </div>}
+      <div class="columns">
+        <div class="stack">
+          <Section title="Ended by the judge this week" aside={<Link to="/ui/facts" settings={{ tab: "rulings" }}>all rulings</Link>}>
+            <Show of={rulings}>{(page) => ofThisWeek(page.items).length === 0 ? <p class="muted">Nothing this week. When a newer fact contradicts an older one, the older one ends, and you can undo it.</p> : <div class="rows">{ofThisWeek(page.items).slice(0, 5).map((ruling) => <RulingRow key={ruling.ruling_id} ruling={ruling} />)}</div>}</Show>
+          </Section>
+          <Section title="Happening now" aside={changes.isOpen ? "live" : "connecting…"}>
+            <div class="rows">
+              {changes.list.map((change) => <ChangeRow key={change.position} change={change} />)}
+              {changes.list.length < 5 && newest.data?.items.filter((item) => !changes.list.some((change) => change.subject_id === item.item_id)).slice(0, 5 - changes.list.length).map((item) => <ItemRow key={item.item_id} item={shownItem(item)} />)}
+            </div>
+            {changes.list.length === 0 && newest.data?.items.length === 0 && <p class="muted">Each change of memory appears here as it happens.</p>}
+          </Section>
+        </div>
+        <div class="stack">
+          <Section title="Last reviews" aside={<Link to="/ui/facts" settings={{ tab: "proposals" }}>all proposals</Link>}>
+            <Reviewed schedule={schedule.data} />
+            <Show of={proposals}>{(page) => page.items.length === 0 ? <p class="muted">No review has proposed a change yet.</p> : <div class="rows">{page.items.map((proposal) => <ProposalRow key={proposal.proposal_id} proposal={proposal} />)}</div>}</Show>
+          </Section>
+          <Section title="Background work" aside={<Link to="/ui/operate">all work</Link>}><Show of={jobs}>{(data) => <Work jobs={data} />}</Show></Section>
+          <Section title="By state"><Show of={stats}>{(data) => data.items === 0 ? <p class="muted">Live, archived, superseded, ended and forgotten memories are counted here.</p> : <Bars values={data.by_state} href={(state) => state === "forgotten" ? state : <Link to="/ui/memories" settings={{ state: state === "live" ? undefined : state }}>{state}</Link>} />}</Show></Section>
+          <Section title="Daily brief" aside={reports.data?.items[0] && <Time at={reports.data.items[0].created_at} />}>
+            <Show of={reports}>{(page) => page.items[0] ? <Lines untitled text={page.items[0].body} /> : <p class="muted">The first daily brief is written at night.</p>}</Show>
+          </Section>
+        </div>
       </div>
     </Page>
   );
@@ -95,7 +98,7 @@ function byLayer(stats: Stats): Record<string, number> {
 }
 
 function FirstSteps() {
-  return <Empty title="Nothing is remembered yet." command={'recordari remember "Ana prefers tea" --user ana\nrecordari recall "What does Ana drink?" --user ana'}>Remember something, and watch it arrive here:</Empty>;
+  return <Empty title="Nothing is remembered yet." command={forTenant(`recordari remember "Ana prefers tea" --user ana\nrecordari recall "What does Ana drink?" --user ana`)}>Remember something, and watch it arrive here:</Empty>;
 }
 
 const QUOTAS: Record<string, string> = { items: "of the memories", bytes: "of the storage", writes_per_day: "of the writes a day" };

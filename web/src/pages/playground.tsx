@@ -3,9 +3,9 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { call } from "../api/client";
 import type { AskedScope, Context, Kind, RecallAnswer, RecalledItem } from "../api/schema";
-import { isAdmin } from "../frame/session";
+import { isAdmin, me } from "../frame/session";
 import { Stacked } from "../kit/charts";
-import { count, foundBy, milliseconds, several, words } from "../kit/format";
+import { armName, count, foundBy, milliseconds, several, words } from "../kit/format";
 import { inOneLine, itemPath, itemSettings, Marked } from "../kit/item";
 import { useLoad } from "../kit/load";
 import { changeSettings, Link, usePlace } from "../kit/router";
@@ -35,15 +35,7 @@ interface Trace {
   interval: unknown;
 }
 
-/** A colour for each part of a score; those after the eighth are striped. */
-const PARTS = ["words", "session", "late", "entity", "meaning", "following", "time", "speaker", "disclosure", "successor", "question", "newer", "rerank", "wording"];
-
-function hue(part: string, index: number): string {
-  const known = PARTS.indexOf(part);
-  const place = known < 0 ? PARTS.length + index : known;
-  return place < 8 ? `hue-${place}` : `hue-${(place * 3) % 8} striped`;
-}
-
+/** What each part of a score means. Its place gives its colour: plain for the first eight, then striped, then dotted. */
 const MEANS: Record<string, string> = {
   words: "words of the question that the text has; rare ones count more",
   late: "how well each word of the question is met by some word of the text",
@@ -51,14 +43,29 @@ const MEANS: Record<string, string> = {
   session: "how well its whole conversation fits",
   following: "how well the text after it fits",
   entity: "names in the question that the text mentions",
-  time: "it is of the time that the question asks about",
-  speaker: "the question asks about the one who said it",
-  disclosure: "how much the speaker says about themselves",
-  successor: "it ended what the question found",
-  question: "it only asks, and tells nothing",
   newer: "the question asks for the present, and it is newer",
+  successor: "it ended what the question found",
+  own_words: "the question is about the one who asks, and these are their own words",
+  disclosure: "how much the speaker says about themselves",
+  question: "it only asks, and tells nothing",
+  speaker: "the question asks about the one who said it",
+  verbatim: "it has the words that the question quotes",
+  wished: "it is a standing wish about what the question asks",
+  linked: "it is about a thing that a first answer named",
+  folded: "the score of a fact that was taken from it",
+  dated: "the question asks when, and it names a time",
+  interval: "it is of about the time that the question asks about",
+  inside: "it was made within that time",
+  others: "how well the other parts of its document fit",
   rerank: "the opinion of the reranker",
 };
+
+const PATTERNS = ["", "striped", "dotted"];
+
+function hue(part: string): string {
+  const place = Object.keys(MEANS).indexOf(part);
+  return place < 0 ? "hue-7 dotted" : `hue-${place % 8} ${PATTERNS[Math.floor(place / 8)]}`;
+}
 
 function signed(value: number): string {
   return value.toFixed(2).replace("-", "−");
@@ -77,7 +84,7 @@ export default function Playground() {
     changeSettings({ q: draft.trim() });
   };
   return (
-    <Page title="Playground" says="Ask as any user, agent or session (top right), and see why each memory was found, and what was left out.">
+    <Page title="Playground" says={`Ask ${me().user_id ? "with any agent or session" : "as any user, agent or session"} (top right), and see why each memory was found, and what was left out.`}>
       <form class="ask" onSubmit={ask}>
         <input value={draft} aria-label="Question" placeholder="Which snacks are dangerous for her?" autoFocus onInput={(event) => setDraft(event.currentTarget.value)} />
         <Button kind="main" type="submit">Ask</Button>
@@ -195,35 +202,36 @@ function AnswerCard({ item, rank, question, traced, most, was }: { item: Recalle
       </div>
       {parts.length > 0 && (
         <div class="parts" role="img" aria-label={`score ${item.score.toFixed(2)}: ${parts.map(([name, value]) => `${name} ${value.toFixed(2)}`).join(", ")}`}>
-          <div class="parts-bar">{parts.map(([name, value], index) => value > 0 && <span key={name} class={hue(name, index)} style={{ width: `${(value / most) * 100}%` }} title={`${name} ${value.toFixed(3)}`} />)}</div>
-          <div class="parts-key">{parts.map(([name, value], index) => <span key={name} title={MEANS[name]}><i class={hue(name, index)} />{words(name)} {signed(value)}</span>)}</div>
+          <div class="parts-bar">{parts.map(([name, value]) => value > 0 && <span key={name} class={hue(name)} style={{ width: `${(value / most) * 100}%` }} title={`${words(name)} ${value.toFixed(3)}`} />)}</div>
+          <div class="parts-key">{parts.map(([name, value]) => <span key={name} title={MEANS[name]}><i class={hue(name)} />{words(name)} {signed(value)}</span>)}</div>
         </div>
       )}
     </article>
   );
 }
 
+const PLACES: Record<string, string> = { process: "searched in the memory of the server", database: "searched in the database" };
 const CUT: Record<string, string> = { top_k: "beyond the number that you asked for" };
 
 function LeftOut({ trace }: { trace: Trace }) {
   const cut = new Map<string, string[]>();
   for (const item of trace.items) if (!item.chosen) cut.set(CUT[item.cut ?? ""] ?? words(item.cut ?? "other"), [...(cut.get(CUT[item.cut ?? ""] ?? words(item.cut ?? "other")) ?? []), item.id]);
   if (trace.duplicates_merged.length > 0) cut.set("saying the same as one above", trace.duplicates_merged);
-  if (trace.facts_folded.length > 0) cut.set("said by the message that they come from", trace.facts_folded);
+  if (trace.facts_folded.length > 0) cut.set("shown as the message that they come from", trace.facts_folded);
   const scores = new Map(trace.items.map((item) => [item.id, item.score]));
   const scopes = Object.entries(trace.scopes_left_out);
   return (
     <>
-      <Section title="Left out" aside={`searched in the ${words(trace.searched_in)}`}>
+      <Section title="Left out" aside={PLACES[trace.searched_in] ?? words(trace.searched_in)}>
         {[...cut].map(([why, ids]) => <Unfold key={why} title={`${several(ids.length, "memory", "memories")} ${why}`}>{() => <div class="rows">{ids.slice(0, 20).map((id) => <CutItem key={id} id={id} score={scores.get(id)} />)}</div>}</Unfold>)}
         {scopes.map(([scope, why]) => <p key={scope}>Scope {scope}: {why}</p>)}
         {cut.size + scopes.length === 0 && <p class="muted">Nothing was left out.</p>}
       </Section>
       <Section title="How it was found" aside={`rerank: ${words(trace.rerank)}`}>
-        <p class="muted">Candidates: {Object.entries(trace.candidates).map(([arm, number]) => `${words(arm)} ${count(number)}`).join(" · ")}</p>
+        <p class="muted">Candidates: {Object.entries(trace.candidates).map(([arm, number]) => `${armName(arm)} ${count(number)}`).join(" · ")}</p>
         {Object.keys(trace.terms).length > 0 && <p class="muted">Words, and how rare they are: {Object.entries(trace.terms).map(([term, weight]) => `${term} ${weight.toFixed(1)}`).join(" · ")}</p>}
         <p class="muted">Time: {Object.entries(trace.milliseconds).map(([step, value]) => `${words(step)} ${milliseconds(value)}`).join(" · ")}</p>
-        <Unfold title="What the parts of a score mean">{() => <dl class="facts">{Object.entries(MEANS).map(([name, means]) => <div key={name}><dt>{name}</dt><dd>{means}</dd></div>)}</dl>}</Unfold>
+        <Unfold title="What the parts of a score mean">{() => <dl class="facts">{Object.entries(MEANS).map(([name, means]) => <div key={name}><dt>{words(name)}</dt><dd>{means}</dd></div>)}</dl>}</Unfold>
       </Section>
     </>
   );

@@ -48,7 +48,7 @@ function Shown({ session, reload }: { session: Session; reload: () => void }) {
               </Section>
             )}
           </Show>
-          <Section title="Summary" aside={session.summary ? `to message ${session.summarised_to}` : undefined}>
+          <Section title="Summary" aside={session.summary ? (session.status === "closed" ? "of the whole conversation" : "so far") : undefined}>
             {session.summary ? <Lines text={session.summary} /> : <p class="muted">Nothing is summarised yet.</p>}
           </Section>
           <Show of={notes}>

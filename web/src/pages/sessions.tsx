@@ -67,7 +67,7 @@ function Conversations() {
             </span>
           </Link>
         )}
-        empty={<Empty title="No session yet." command={"curl -X POST http://127.0.0.1:8765/v1/sessions/first/messages -H \"Authorization: Bearer $KEY\" -H \"Recordari-User: ana\" \\\n  -H \"Content-Type: application/json\" -d '{\"messages\": [{\"content\": \"I live in Porto.\"}]}'"}>A session opens with its first message.</Empty>}
+        empty={<Empty title="No session yet." command={`curl -X POST ${location.origin}/v1/sessions/first/messages -H "Authorization: Bearer $KEY" -H "Recordari-User: ana" \\\n  -H "Content-Type: application/json" -d '{"messages": [{"content": "I live in Porto."}]}'`}>A session opens with its first message.</Empty>}
       />
     </>
   );
@@ -99,7 +99,7 @@ function Runs() {
             </span>
           </Link>
         )}
-        empty={<Empty title="No run yet." command={"curl -X POST http://127.0.0.1:8765/v1/runs -H \"Authorization: Bearer $KEY\" -H \"Recordari-Agent: support\" -H \"Recordari-Session: first\" \\\n  -H \"Content-Type: application/json\" -d '{\"input\": {\"goal\": \"refund\"}}'"}>A run is what an agent does with one input: its turns and tool calls can be replayed here.</Empty>}
+        empty={<Empty title="No run yet." command={`curl -X POST ${location.origin}/v1/runs -H "Authorization: Bearer $KEY" -H "Recordari-Agent: support" -H "Recordari-Session: first" \\\n  -H "Content-Type: application/json" -d '{"input": {"goal": "refund"}}'`}>A run is what an agent does with one input: its turns and tool calls can be replayed here.</Empty>}
       />
     </>
   );

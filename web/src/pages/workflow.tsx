@@ -35,7 +35,7 @@ function Shown({ workflow, reload }: { workflow: Workflow; reload: () => void })
         <div class="stack">
           <Section title="Against the others of the task">
             <Posteriors workflows={together} />
-            <p class="item-meta">{together.map((each, index) => <span key={each.workflow_id}><i class={`swatch hue-${index % 8}`} />{each.name}</span>)}</p>
+            <p class="item-meta legend">{together.map((each, index) => <span key={each.workflow_id}><i class={`swatch hue-${index % 8}`} />{each.name}</span>)}</p>
           </Section>
           <Rewards workflow={workflow} tone={`hue-${together.indexOf(workflow) % 8}`} />
           <Choices workflow={workflow} />
@@ -64,9 +64,10 @@ function Rewards({ workflow, tone }: { workflow: Workflow; tone: string }) {
   const points = oldest.map((outcome) => ({ x: new Date(outcome.rewarded_at).getTime(), y: outcome.score }));
   const means = oldest.map((outcome, index) => ({ x: new Date(outcome.rewarded_at).getTime(), y: (sum += outcome.score) / (index + 1) }));
   return (
-    <Section title="Rewards" aside={pages.rows.length > 0 ? `the last ${pages.rows.length}, mean ${share(means.at(-1)?.y ?? 0)}` : undefined}>
+    <Section title="Rewards" aside={pages.rows.length > 0 ? `${pages.rows.length === 1 ? "one" : `the last ${pages.rows.length}`}, mean ${share(means.at(-1)?.y ?? 0)}` : undefined}>
       {pages.error && <ErrorBox error={pages.error} retry={pages.reload} />}
       {!pages.loading && pages.rows.length === 0 && <p class="muted">No reward yet: what is believed is only the prior.</p>}
+      {points.length === 1 && <p class="muted">From the second reward on a curve is drawn.</p>}
       {points.length > 1 && <LineChart label={`${several(points.length, "reward")}, mean ${share(means.at(-1)?.y ?? 0)}`} lines={[{ points, tone: "thin" }, { points: means, tone, name: "mean so far" }]} most={1} height={130} x={(value) => onDay(new Date(value))} y={share} />}
       {points.length > 1 && <p class="muted small">Grey: each reward. Coloured: their mean so far.</p>}
       {!pages.done && !pages.loading && !pages.error && <Button kind="quiet" onClick={pages.more}>Earlier rewards</Button>}

@@ -1,6 +1,7 @@
 // Workflows: for each task the ways to do it, and what is believed of their worth.
 import { call } from "../api/client";
 import type { Workflow } from "../api/schema";
+import { forTenant } from "../frame/session";
 import { density, mean, spread } from "../kit/beta";
 import { LineChart } from "../kit/charts";
 import { several, share } from "../kit/format";
@@ -48,7 +49,7 @@ export default function Workflows() {
       <div class="filters"><Check label="ended versions too" checked={ended} onChange={(on) => changeSettings({ ended: on ? "1" : null }, { replace: true })} /></div>
       {pages.error && <ErrorBox error={pages.error} retry={pages.reload} />}
       {pages.loading && pages.rows.length === 0 && <Skeleton lines={8} />}
-      {!pages.loading && pages.rows.length === 0 && !pages.error && <Empty title="No workflow yet." command={"recordari workflows save polite --agent-type support --task-type refund --spec '{\"steps\": [\"ask for the order\"]}'"}>Save one, and its curve appears here:</Empty>}
+      {!pages.loading && pages.rows.length === 0 && !pages.error && <Empty title="No workflow yet." command={forTenant(`recordari workflows save support refund polite '{"steps": ["ask for the order"]}'`)}>Save one, and its curve appears here:</Empty>}
       <div class="columns wide">
         {[...tasks].map(([task, workflows]) => (
           <Section key={task} title={task} aside={several(workflows.length, "way")}>

@@ -7,6 +7,7 @@ import contextlib
 import gc
 import json
 import os
+import shlex
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator
@@ -273,6 +274,14 @@ def _print_key(new: NewKey | None) -> None:
         print_line()
 
 
+def _sign_in_command(settings: Settings, port: int) -> str:
+    """The command that prints another address of this server, for a shell like the one that it was started from."""
+    usual = read_settings()
+    differs = {"RECORDARI_HOME": (settings.home, usual.home), "RECORDARI_PORT": (port, usual.port)}
+    set_first = [f"{name}={shlex.quote(str(here))} " for name, (here, there) in differs.items() if here != there]
+    return f"{''.join(set_first)}recordari sign-in"
+
+
 def _print_banner(settings: Settings, app: FastAPI, listener: socket.socket, code: str | None) -> None:
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -281,7 +290,8 @@ def _print_banner(settings: Settings, app: FastAPI, listener: socket.socket, cod
         print_line("  dashboard        not built; `make web` builds it")
     elif code is not None:
         print_line(f"  dashboard        {url}/#code={code}")
-        print_line("                   signs you in once, within an hour; `recordari sign-in` prints another")
+        print_line("                   signs you in once, within an hour; another address, also for a user (--user):")
+        print_line(f"                   {_sign_in_command(settings, port)}")
     else:
         print_line(f"  dashboard        {url}/")
     print_line(f"  API              {url}/docs and {url}{app.openapi_url}")

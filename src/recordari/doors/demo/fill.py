@@ -30,6 +30,7 @@ LOOK_SECONDS = 0.2
 DRAWS = 36
 A_MESSAGE = timedelta(minutes=2)
 A_MOMENT = timedelta(seconds=10)
+SINCE = timedelta(days=120)  # the shop has had its agent
 EARLIER = timedelta(hours=2)  # so that the whole of a conversation is as many days ago
 
 
@@ -48,7 +49,7 @@ async def fill(memory: Memory, *, files: Path) -> None:
         await memory.save_user(user, display_name=name, time_zone=zone)
     async with background_worker(memory.resources):
         for document in told["documents"]:
-            await memory.add_document(
+            await at(memory, now - SINCE).add_document(
                 document["name"], document["text"].encode(), metadata={"title": document["title"]}
             )
         for happened in sorted([*told["facts"], *told["sessions"]], key=lambda one: -one["days_ago"]):
@@ -68,6 +69,8 @@ async def fill(memory: Memory, *, files: Path) -> None:
         await _use(memory, told)
         async with memory.resources.database.transaction(memory.identity) as tx:
             await tx.run(queries.backdate_items)
+            for query in (queries.backdate_users, queries.backdate_agents, queries.backdate_sources):
+                await tx.run(query, since=now - SINCE)
         await memory.review_memory()
         await memory.make_daily_brief()
         await _settle(memory)

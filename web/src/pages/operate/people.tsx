@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { call } from "../../api/client";
 import type { Agent, ApiKey, NewKey, Role, User } from "../../api/schema";
+import { forTenant } from "../../frame/session";
 import { Confirm, Dialog } from "../../kit/dialog";
 import { count, firstLine } from "../../kit/format";
 import { usePages } from "../../kit/list";
@@ -25,7 +26,7 @@ function Users() {
   return (
     <Section title="Users" aside="the people that agents talk with">
       {pages.error && <ErrorBox error={pages.error} retry={pages.reload} />}
-      {!pages.loading && pages.rows.length === 0 && <Empty title="No user yet." command={'recordari remember "Ana prefers tea" --user ana'}>A user is there with the first memory.</Empty>}
+      {!pages.loading && pages.rows.length === 0 && <Empty title="No user yet." command={forTenant(`recordari remember "Ana prefers tea" --user ana`)}>A user is there with the first memory.</Empty>}
       {pages.rows.length > 0 && (
         <DataTable<User>
           label="Users"

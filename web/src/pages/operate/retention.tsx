@@ -52,6 +52,12 @@ function Policy({ now, reload }: { now: RetentionPolicy; reload: () => void }) {
   );
 }
 
+const OUTCOMES: Record<string, string> = { purge: "removed", archive: "archived", anonymize: "redacted" };
+
+function outcome(action: string): string {
+  return OUTCOMES[action] ?? words(action);
+}
+
 function Sweeping() {
   const [planned, setPlanned] = useState<Sweep>();
   const [done, setDone] = useState<Sweep>();
@@ -68,12 +74,12 @@ function Sweeping() {
         {planned && total > 0 && <Button kind="danger" onClick={() => setAsking(true)}>Sweep now…</Button>}
       </div>
       {error && <ErrorBox error={error} />}
-      {done && <p role="status">Done: {Object.entries(done.counts).map(([name, number]) => `${words(name)} ${count(number)}`).join(", ") || "nothing was old enough"}.</p>}
+      {done && <p role="status">Done: {Object.entries(done.counts).map(([name, number]) => `${count(number)} ${outcome(name)}`).join(", ") || "nothing was old enough"}.</p>}
       {planned && (total === 0 ? <p role="status">Nothing is old enough to go.</p> : (
         <>
-          <p role="status">{several(total, "memory", "memories")} would go:</p>
-          <Bars values={planned.counts} name={(key) => words(key)} />
-          {Object.entries(planned.item_ids).filter(([, ids]) => ids.length > 0).map(([name, ids]) => <Unfold key={name} title={`${words(name)} (${count(ids.length)})`}>{() => <Items ids={ids} />}</Unfold>)}
+          <p role="status">{several(total, "memory", "memories")} would be</p>
+          <Bars values={planned.counts} name={outcome} />
+          {Object.entries(planned.item_ids).filter(([, ids]) => ids.length > 0).map(([name, ids]) => <Unfold key={name} title={`${outcome(name)} (${count(ids.length)})`}>{() => <Items ids={ids} />}</Unfold>)}
         </>
       ))}
       {asking && (

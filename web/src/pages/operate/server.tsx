@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { call } from "../../api/client";
 import type { Check, SettingInForce } from "../../api/schema";
 import { Bars } from "../../kit/charts";
-import { bytes, count, share, words } from "../../kit/format";
+import { bytes, count, dataName, share, words } from "../../kit/format";
 import { Coded } from "../../kit/coded";
 import { Data } from "../../kit/data";
 import { useLoad } from "../../kit/load";
@@ -70,7 +70,7 @@ function Tenant() {
         </Show>
       </Section>
       <Section title="Privacy" aside="before anything is written">
-        <Show of={privacy}>{(now) => now.enabled ? <Facts rows={Object.entries(now.actions).map(([name, action]) => [words(name), <Badge tone={action === "keep" ? "warn" : "good"}>{action}</Badge>])} /> : <p>Nothing is masked.</p>}</Show>
+        <Show of={privacy}>{(now) => now.enabled ? <Facts rows={Object.entries(now.actions).map(([name, action]) => [dataName(name), <Badge tone={action === "keep" ? "warn" : "good"}>{action}</Badge>])} /> : <p>Nothing is masked.</p>}</Show>
       </Section>
       <Section title="Proposals" aside="accepted without a person">
         <Show of={proposals}>{(now) => <p>{now.accept.length ? now.accept.join(", ") : "None: each waits for you."}</p>}</Show>

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { call } from "../../api/client";
 import type { NewWebhook, Webhook } from "../../api/schema";
+import { forTenant } from "../../frame/session";
 import { Confirm, Dialog } from "../../kit/dialog";
 import { useLoad } from "../../kit/load";
 import { DataTable, useAction } from "../../kit/table";
@@ -30,7 +31,7 @@ export function Webhooks() {
       </form>
       {error && <ErrorBox error={error} />}
       <Show of={webhooks}>
-        {(list) => list.length === 0 ? <Empty title="No webhook yet." command="recordari webhooks add https://example.org/memory-changed" /> : (
+        {(list) => list.length === 0 ? <Empty title="No webhook yet." command={forTenant(`recordari webhooks add https://example.org/memory-changed`)} /> : (
           <DataTable<Webhook>
             label="Webhooks"
             rows={list}
