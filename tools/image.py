@@ -23,7 +23,6 @@ from urllib.request import urlopen
 
 from packaging.requirements import Requirement
 
-from tools.postgres import running_postgres
 from tools.release import build_wheel, readme_lines
 
 ROOT = Path(__file__).parents[1]
@@ -309,6 +308,8 @@ def use_image_before(local: Mapping[str, str]) -> None:
 
 def use_own_database(local: Mapping[str, str]) -> None:
     """The image without a database, on a PostgreSQL of its own: a migration, a server, and a worker apart from it."""
+    from tools.postgres import running_postgres  # not at the top: validating files needs no PostgreSQL
+
     make_volume()
     with running_postgres(PORT + 1) as addresses:
         shared = {
