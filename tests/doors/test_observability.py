@@ -12,7 +12,7 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -130,10 +130,15 @@ async def test_spans_come_out_of_a_collector_by_the_conventions_and_without_cont
     good, bad = (attributes(span) for span in spans if span.name == "execute_tool recall")
     assert (good["gen_ai.operation.name"], good["gen_ai.tool.name"]) == ("execute_tool", "recall")
     assert "error.type" not in good and bad["error.type"] == "invalid_input"  # it had a wrong argument
-    (recall,) = (span for span in spans if span.name == "memory.recall")
-    assert attributes(recall)["gen_ai.operation.name"] == "recall"
-    by_id = {span.span_id: span.name for span in spans}
-    assert by_id[recall.parent_span_id] == "execute_tool recall"
+    (recall,) = (span for span in spans if span.name == "search_memory")
+    assert attributes(recall)["gen_ai.operation.name"] == "search_memory"
+    (count,) = (pair.value.int_value for pair in recall.attributes if pair.key == "gen_ai.memory.record.count")
+    assert count == 1
+    by_id = {span.span_id: span for span in spans}
+    assert by_id[recall.parent_span_id].name == "execute_tool recall"
+    failed = [span.name for span in spans if span.status.code == Status.STATUS_CODE_ERROR]
+    assert failed == ["execute_tool recall"]
+    assert "upsert_memory" in {span.name for span in spans}
     assert not any(word in body for body in passed_on for word in (b"orchard", b"Rosalind"))
 
 

@@ -238,6 +238,19 @@ def configure_logging(*, form: LogFormat = "auto", level: str = "info", stream: 
 # Metrics and traces
 
 
+MEMORY_OPERATIONS = {
+    "recall": "search_memory",
+    "search_entries": "search_memory",
+    "remember": "upsert_memory",
+    "put_entry": "upsert_memory",
+    "set_state": "upsert_memory",
+    "add_messages": "create_memory",
+    "append_episode": "create_memory",
+}
+"""What OpenTelemetry's conventions for generative AI call our operations; the others keep our names."""
+_FIGURES = {"records": "gen_ai.memory.record.count"}
+
+
 class Measurement:
     """Figures of one operation for its span."""
 
@@ -247,7 +260,7 @@ class Measurement:
         self.figures: dict[str, bool | int | float] = {}
 
     def note(self, **figures: bool | float) -> None:
-        """Add counts and flags, such as `candidates=20, degraded=False`."""
+        """Add counts and flags: `records` are the items that the operation returned or wrote."""
         self.figures.update(figures)
 
 
@@ -314,19 +327,21 @@ class Telemetry:
         if self._tracer is None:
             yield
             return
+        named = MEMORY_OPERATIONS.get(operation)
         # The message of an exception may carry content, so the span gets only its class.
         with self._tracer.start_as_current_span(
-            f"memory.{operation}", record_exception=False, set_status_on_exception=False
+            named or f"memory.{operation}", record_exception=False, set_status_on_exception=False
         ) as span:
-            span.set_attribute("gen_ai.operation.name", operation)
+            span.set_attribute("gen_ai.operation.name", named or operation)
+            span.set_attribute("recordari.operation", operation)
             try:
                 yield
             except BaseException as error:
-                span.set_attribute("error.type", outcome_of(error))
+                _mark_failed(span, outcome_of(error))
                 raise
             finally:
                 for name, figure in measurement.figures.items():
-                    span.set_attribute(f"recordari.{name}", figure)
+                    span.set_attribute(_FIGURES.get(name, f"recordari.{name}"), figure)
 
     def count_request(self, *, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.labels(method, route, str(status)).inc()
@@ -355,7 +370,7 @@ class Telemetry:
             finally:
                 self._tool_seconds.labels("mcp", tool, outcome).observe(time.perf_counter() - start)
                 if span is not None and outcome != "ok":
-                    span.set_attribute("error.type", outcome)
+                    _mark_failed(span, outcome)
 
     @contextmanager
     def _tool_span(self, tool: str) -> Iterator[Span | None]:
@@ -477,6 +492,13 @@ def outcome_of(error: BaseException) -> str:
     if isinstance(error, RecordariError):
         return error.code
     return "error" if isinstance(error, Exception) else "cancelled"
+
+
+def _mark_failed(span: Span, outcome: str) -> None:
+    from opentelemetry.trace import StatusCode
+
+    span.set_attribute("error.type", outcome)
+    span.set_status(StatusCode.ERROR)
 
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9._:/-]{1,64}")
