@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -346,11 +347,21 @@ def clean() -> None:
 
 
 def check_manifests() -> None:
-    """Validate every Kubernetes file against the schemas of the last Kubernetes that the validator knows."""
-    files = sorted((ROOT / "deploy" / "kubernetes").rglob("*.yaml"))
-    checked = [file for file in files if file.name != "kustomization.yaml"]
-    run([Path(sys.executable).with_name("kubernetes-validate"), "--strict", *checked], quiet=True)
+    """Validate every Kubernetes file, and what kubectl builds of them, against Kubernetes' own schemas."""
+    folder = ROOT / "deploy" / "kubernetes"
+    checked = sorted(file for file in folder.rglob("*.yaml") if file.name != "kustomization.yaml")
+    validate: list[str | Path] = [Path(sys.executable).with_name("kubernetes-validate"), "--strict"]
+    run([*validate, *checked], quiet=True)
     say(f"{len(checked)} files are valid")
+    if (program := shutil.which("kubectl")) is None:
+        say("what they build was not looked at: there is no kubectl here")
+        return
+    with tempfile.TemporaryDirectory() as place:
+        for name in ("base", "autoscaling"):
+            built = Path(place) / f"{name}.yaml"
+            built.write_text(run([program, "kustomize", folder / name]), "utf-8")
+            run([*validate, built], quiet=True)
+            say(f"{name} builds {len(re.findall('^kind: ', built.read_text('utf-8'), re.MULTILINE))} valid objects")
 
 
 if __name__ == "__main__":
