@@ -237,8 +237,16 @@ test-dist: dist ## Install the wheel into an empty environment and use it as the
 	@$(RELEASE)/bin/python -m tools.release try $(or $(PYTHON),$(RELEASE)/bin/python)
 
 .PHONY: models-wheel
-models-wheel: $(VENV)/.installed-dev ## Build recordari-models, a wheel of the models of the profiles best and fast, into dist-models/
+models-wheel: $(VENV)/.installed-dev ## Build recordari-models, a wheel of the models of all profiles, into dist-models/
 	@$(BIN)/python -m tools.models
+
+.PHONY: mirror
+mirror: dist $(VENV)/.installed-dev ## Copy all that an installation takes from elsewhere into dist-mirror/: wheels, PostgreSQL, models
+	@$(BIN)/python -m tools.origins mirror $(or $(PYTHON),$(BIN)/python)
+
+.PHONY: test-origins
+test-origins: mirror ## Install from that copy alone, with index and model hub out of reach, and use it (PYTHON)
+	@$(BIN)/python -m tools.origins try $(or $(PYTHON),$(BIN)/python)
 
 .PHONY: quantise
 quantise: $(VENV)/.installed-dev ## Quantise an embedding model from its original weights (SOURCE, TARGET: folders)
@@ -272,7 +280,7 @@ pins: ## Pin afresh what the development install pulls (requirements/dev.txt)
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build products; never data
-	@rm -rf $(VENV) $(APART) $(RELEASE) $(HOSTS) web/node_modules clients/typescript/node_modules clients/typescript/dist $(dir $(PAGE)) build dist dist-models site sites docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	@rm -rf $(VENV) $(APART) $(RELEASE) $(HOSTS) web/node_modules clients/typescript/node_modules clients/typescript/dist $(dir $(PAGE)) build dist dist-mirror dist-models site sites docs/reference .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 	    .schemathesis
 	@find src tests bench tools examples -type d -name __pycache__ -prune -exec rm -rf {} +
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import platform
 import re
+import secrets
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -139,25 +142,31 @@ class Container:
         return run([*self._command[:-1], "python", "-c", code])
 
     @contextmanager
-    def serving(self) -> Iterator[subprocess.Popen[bytes]]:
-        """The server of the image; ended by SIGTERM as an orchestrator ends it, if it still runs."""
+    def running(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A command that goes on; ended by SIGTERM as an orchestrator ends it, if it still runs."""
         with (WORK / "server.log").open("ab") as log:
-            server = subprocess.Popen([*self._command, "serve"], stdout=log, stderr=log, start_new_session=True)
+            process = subprocess.Popen([*self._command, *words], stdout=log, stderr=log, start_new_session=True)
         try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.kill(process_inside(process.pid), signal.SIGTERM)
+                if process.wait(timeout=START_SECONDS):
+                    sys.exit(f"{words[0]} ended with {process.returncode} after SIGTERM")
+
+    @contextmanager
+    def serving(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+        """The server of the image, when it is ready."""
+        with self.running("serve", *words) as server:
             await_ready(server)
             yield server
-        finally:
-            if server.poll() is None:
-                os.kill(server_process(server.pid), signal.SIGTERM)
-                if server.wait(timeout=START_SECONDS):
-                    sys.exit(f"the server ended with {server.returncode} after SIGTERM")
 
     def remove(self) -> None:
         run([*BUILDAH, "rm", self.name])
 
 
-def server_process(buildah: int) -> int:
-    """The server itself, which buildah started in the container: the nearest Python below it."""
+def process_inside(buildah: int) -> int:
+    """The process that buildah started in the container: the nearest Python below it."""
     parents = {int(stat.parent.name): _parent(stat) for stat in Path("/proc").glob("[0-9]*/stat")}
     below = [buildah]
     for process in below:
@@ -165,7 +174,7 @@ def server_process(buildah: int) -> int:
         if process != buildah and words[0].endswith(b"/python"):
             return process
         below += [child for child, parent in parents.items() if parent == process]
-    sys.exit("the server of the container was not found among the processes")
+    sys.exit("what runs in the container was not found among the processes")
 
 
 def _parent(stat: Path) -> int:
@@ -202,30 +211,45 @@ def recalls(container: Container) -> bool:
 
 
 def use() -> None:
-    """Run both images on one data folder: upgrade, follow the README, kill, start again, recall, look for stray writes."""
+    """Upgrade an older image's data, then use each image as the README says; look for stray writes."""
+    local = {"RECORDARI_HOST": "127.0.0.1", "RECORDARI_PORT": str(PORT)}
+    make_volume()
+    use_image_before(local)
+    whole = Container("recordari:all-in-one", **local)
+    with watched(whole):
+        exercise(whole)
+    whole.remove()
+    say("recordari:all-in-one follows the README, remembers over a kill, passes its self-check, and ends by SIGTERM")
+    use_own_database(local)
+
+
+def make_volume() -> None:
     shutil.rmtree(DATA, ignore_errors=True)
     DATA.mkdir()
     os.chown(DATA, USER, USER)
-    local = {"RECORDARI_HOST": "127.0.0.1", "RECORDARI_PORT": str(PORT)}
-    use_image_before(local)
-    whole = Container("recordari:all-in-one", **local)
-    root = Path(run([*BUILDAH, "mount", whole.name]))
-    before = listed(root)
-    with whole.serving() as server:
-        key = json.loads(whole.run("key", "create", "first", "--role", "admin", "--json"))["key"]
-        follow_readme(whole, key)
-        os.kill(server_process(server.pid), signal.SIGKILL)
+
+
+def exercise(container: Container, *words: str) -> None:
+    """Serve, follow the README, kill the server, start it again, recall, and check the installation."""
+    with container.serving(*words) as server:
+        key = json.loads(container.run("key", "create", "first", "--role", "admin", "--json"))["key"]
+        follow_readme(container, key)
+        os.kill(process_inside(server.pid), signal.SIGKILL)
         server.wait()
-    with whole.serving():
-        if not recalls(whole):
+    with container.serving(*words):
+        if not recalls(container):
             sys.exit("what was remembered before the kill is gone")
-        whole.run("self-check")
-        say("recordari:all-in-one follows the README, remembers over a kill, and passes its self-check without root")
-        use_own_database(local)
+        container.run("self-check")
+
+
+@contextmanager
+def watched(container: Container) -> Iterator[None]:
+    """Fail if files appear or change in the container, other than on the volume and in /tmp."""
+    root = Path(run([*BUILDAH, "mount", container.name]))
+    before = listed(root)
+    yield
     if stray := sorted(listed(root) - before):
         sys.exit(f"it wrote outside /var/lib/recordari and /tmp: {stray[:10]}")
-    whole.remove()
-    say("both ended by SIGTERM, and wrote nowhere but to the volume and /tmp")
 
 
 def use_image_before(local: Mapping[str, str]) -> None:
@@ -284,16 +308,26 @@ def use_image_before(local: Mapping[str, str]) -> None:
 
 
 def use_own_database(local: Mapping[str, str]) -> None:
-    """The image without a database, on the one that runs: a second server and a worker."""
-    socket = "host=/var/lib/recordari/data/postgres.run&port=5432"
-    other = {**local, "RECORDARI_PORT": "0", "RECORDARI_DATABASE_URL": f"postgresql://recordari@/recordari?{socket}"}
-    slim = Container("recordari", **other)
-    if "embedded" in slim.run("db", "status"):
-        sys.exit("the image `recordari` does not use the database that it was given")
-    if not recalls(slim):
-        sys.exit("the image `recordari` does not find what was remembered")
-    slim.remove()
-    say("recordari finds it on the same database")
+    """The image without a database, on a PostgreSQL of its own: a migration, a server, and a worker apart from it."""
+    from tools.postgres import running_postgres  # not at the top: validating files needs no PostgreSQL
+
+    make_volume()
+    with running_postgres(PORT + 1) as addresses:
+        shared = {
+            **local,
+            "RECORDARI_DATABASE_URL": addresses.application,
+            "RECORDARI_SECRET_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
+        }
+        migration = Container("recordari", RECORDARI_DATABASE_OWNER_URL=addresses.owner, **shared)
+        migration.run("db", "init")
+        migration.remove()
+        slim = Container("recordari", RECORDARI_AUTO_MIGRATE="false", **shared)
+        if "embedded" in slim.run("db", "status"):
+            sys.exit("the image `recordari` does not use the database that it was given")
+        with watched(slim), slim.running("worker"):
+            exercise(slim, "--no-worker")
+        slim.remove()
+    say("recordari does the same on a PostgreSQL of its own, with the worker in another container")
 
 
 def listed(root: Path) -> set[str]:
@@ -313,11 +347,21 @@ def clean() -> None:
 
 
 def check_manifests() -> None:
-    """Validate every Kubernetes file against the schemas of the last Kubernetes that the validator knows."""
-    files = sorted((ROOT / "deploy" / "kubernetes").rglob("*.yaml"))
-    checked = [file for file in files if file.name != "kustomization.yaml"]
-    run([Path(sys.executable).with_name("kubernetes-validate"), "--strict", *checked], quiet=True)
+    """Validate every Kubernetes file, and what kubectl builds of them, against Kubernetes' own schemas."""
+    folder = ROOT / "deploy" / "kubernetes"
+    checked = sorted(file for file in folder.rglob("*.yaml") if file.name != "kustomization.yaml")
+    validate: list[str | Path] = [Path(sys.executable).with_name("kubernetes-validate"), "--strict"]
+    run([*validate, *checked], quiet=True)
     say(f"{len(checked)} files are valid")
+    if (program := shutil.which("kubectl")) is None:
+        say("what they build was not looked at: there is no kubectl here")
+        return
+    with tempfile.TemporaryDirectory() as place:
+        for name in ("base", "autoscaling"):
+            built = Path(place) / f"{name}.yaml"
+            built.write_text(run([program, "kustomize", folder / name]), "utf-8")
+            run([*validate, built], quiet=True)
+            say(f"{name} builds {len(re.findall('^kind: ', built.read_text('utf-8'), re.MULTILINE))} valid objects")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Builds `recordari-models`, a wheel of data: the pinned files of the models that the profiles `best` and `fast` need.
+"""Builds `recordari-models`, a wheel of data: the pinned files of all models that the profiles need.
 
 `make models-wheel` runs it. The same files always give the same bytes. Where that wheel is installed, or offered by your
 package index, no other package and no model hub is needed.

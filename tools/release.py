@@ -129,7 +129,7 @@ def try_out(python: str) -> None:
         pip = [str(environment / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet"]
         subprocess.run([*pip, "install", f"{wheel}[all-local]"], check=True)
         _write_parts(environment / "bin" / "python")
-        _use(environment / "bin", place)
+        use(environment / "bin", place)
         subprocess.run([*pip, "install", f"{wheel}[all-local,test]"], check=True)
         _follow_pages(environment / "bin", place / "pages")
     write_sums()
@@ -177,7 +177,7 @@ def build_wheel(tree: Path, folder: Path) -> Path:
     return wheel
 
 
-def _use(programs: Path, place: Path) -> None:
+def use(programs: Path, place: Path, **settings: str) -> None:
     """Serve, open the page, run the curl lines and the lines of Python of the README, and check the installation."""
     home = place / "home"
     home.mkdir(mode=0o755)
@@ -190,6 +190,7 @@ def _use(programs: Path, place: Path) -> None:
         "PATH": f"{programs}:{os.environ['PATH']}",
         "RECORDARI_HOME": str(home / "recordari"),
         "RECORDARI_PORT": str(PORT),
+        **settings,
     }
     http, lines = readme_lines()
     with _serving(environment, place) as key:

@@ -185,13 +185,14 @@ async def test_a_span_has_figures_and_the_class_of_an_error_but_no_text(
     monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
     telemetry = Telemetry(tracing=True)
     with telemetry.measured("recall") as measurement:
-        measurement.note(candidates=20, degraded=False)
+        measurement.note(records=20, degraded=False)
     with pytest.raises(ValueError, match="patient"), telemetry.measured("remember"):
         raise ValueError(SECRET)
     recall, remember = exporter.get_finished_spans()
-    assert recall.name == "memory.recall"
+    assert (recall.name, remember.name) == ("search_memory", "upsert_memory")
     assert recall.attributes is not None
-    assert recall.attributes["recordari.candidates"] == 20
+    assert recall.attributes["recordari.operation"] == "recall"
+    assert recall.attributes["gen_ai.memory.record.count"] == 20 and recall.attributes["recordari.degraded"] is False
     assert remember.attributes is not None
     assert remember.attributes["error.type"] == "error"
     assert SECRET not in remember.to_json()

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import httpx2
 import pytest
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from pydantic import SecretStr
 from tests.doors.rest_door import Door, open_door
+from tests.otel_collector import running_collector
+from tests.patience import until
 
 from recordari.core.telemetry import MOST_NAMES, Telemetry
 from recordari.kit.resources import Resources
@@ -113,34 +112,12 @@ async def test_names_that_metrics_keep_are_limited() -> None:
     assert dict(counts)["other"] == "50.0"
 
 
-@contextmanager
-def collector(received: list[bytes]) -> Iterator[str]:
-    """The receiving end of OTLP over HTTP, as a collector has it."""
-
-    class Receiver(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            received.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the library's name
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/v1/traces"
-        finally:
-            server.shutdown()
-
-
-async def test_spans_reach_a_collector_by_the_conventions_and_without_content(
-    resources: Resources, monkeypatch: pytest.MonkeyPatch
+async def test_spans_come_out_of_a_collector_by_the_conventions_and_without_content(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    received: list[bytes] = []
-    with collector(received) as address:
-        provider = TracerProvider()
+    passed_on: list[bytes] = []
+    with running_collector(tmp_path, passed_on) as address:
+        provider = TracerProvider(resource=Resource({"service.name": "recordari"}))
         provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(endpoint=address)))
         monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
         async with open_door(replace(resources, telemetry=Telemetry(tracing=True))) as door:
@@ -148,18 +125,31 @@ async def test_spans_reach_a_collector_by_the_conventions_and_without_content(
             await call_tool(door, "recall", {"query": "Who owns the orchard?"})
             await call_tool(door, "recall", {"question": "Who owns the orchard?"})
         provider.shutdown()
-    spans = [span for body in received for span in spans_of(body)]
-    found = {span.name: {pair.key: pair.value.string_value for pair in span.attributes} for span in spans}
-    tool = found["execute_tool recall"]
-    assert (tool["gen_ai.operation.name"], tool["gen_ai.tool.name"]) == ("execute_tool", "recall")
-    assert tool["error.type"] == "invalid_input"  # of the last call, with a wrong argument
-    assert found["memory.recall"]["gen_ai.operation.name"] == "recall"
-    parents = {span.name: span.parent_span_id for span in spans}
-    by_id = {span.span_id: span.name for span in spans}
-    assert by_id[parents["memory.recall"]] == "execute_tool recall"
-    assert not any(word in body for body in received for word in (b"orchard", b"Rosalind"))
+        await until(lambda: [span.name for span in spans_of(passed_on)].count("execute_tool recall") == 2)
+    spans = spans_of(passed_on)
+    good, bad = (attributes(span) for span in spans if span.name == "execute_tool recall")
+    assert (good["gen_ai.operation.name"], good["gen_ai.tool.name"]) == ("execute_tool", "recall")
+    assert "error.type" not in good and bad["error.type"] == "invalid_input"  # it had a wrong argument
+    (recall,) = (span for span in spans if span.name == "search_memory")
+    assert attributes(recall)["gen_ai.operation.name"] == "search_memory"
+    (count,) = (pair.value.int_value for pair in recall.attributes if pair.key == "gen_ai.memory.record.count")
+    assert count == 1
+    by_id = {span.span_id: span for span in spans}
+    assert by_id[recall.parent_span_id].name == "execute_tool recall"
+    failed = [span.name for span in spans if span.status.code == Status.STATUS_CODE_ERROR]
+    assert failed == ["execute_tool recall"]
+    assert "upsert_memory" in {span.name for span in spans}
+    assert not any(word in body for body in passed_on for word in (b"orchard", b"Rosalind"))
 
 
-def spans_of(body: bytes) -> list[Span]:
-    request = ExportTraceServiceRequest.FromString(body)
-    return [span for group in request.resource_spans for scope in group.scope_spans for span in scope.spans]
+def spans_of(bodies: list[bytes]) -> list[Span]:
+    """All spans, in the order of their beginning."""
+    requests = [ExportTraceServiceRequest.FromString(body) for body in bodies]
+    spans = [
+        span for one in requests for group in one.resource_spans for scope in group.scope_spans for span in scope.spans
+    ]
+    return sorted(spans, key=lambda span: span.start_time_unix_nano)
+
+
+def attributes(span: Span) -> dict[str, str]:
+    return {pair.key: pair.value.string_value for pair in span.attributes}

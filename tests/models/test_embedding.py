@@ -32,7 +32,7 @@ from recordari.models.inference import InferenceThread, Urgency, cut_batches
 from recordari.models.static import StaticTokens
 from recordari.wiring import make_embedders
 
-LOCAL_MODELS = ["e5-small-v2", "arctic-embed-s", "bge-small-en", "potion-base-8M"]
+LOCAL_MODELS = ["e5-small-v2", "arctic-embed-s", "potion-base-8M"]
 PASSAGES = [
     "Ana: my sister moved to Lisbon in March and works as a nurse there.",
     "The invoice of order 4711 was paid by bank transfer.",

@@ -13,7 +13,7 @@ from tests.json_server import JsonServer, Reply, Request, json_server
 from recordari.config import Settings
 from recordari.errors import ConfigurationError, ProviderError
 from recordari.models import registry
-from recordari.models.pull import PROFILES, RESCORER, PullProgress, PullStage, mirror_model, pull
+from recordari.models.pull import PROFILES, RERANKER, RESCORER, PullProgress, PullStage, mirror_model, pull
 from recordari.models.registry import (
     FileState,
     ModelFile,
@@ -279,8 +279,10 @@ async def test_one_command_fills_a_mirror_that_others_pull_from(
     assert found.weights.read_bytes() == WEIGHTS and names(place) == set(CONTENT)
 
 
-def test_every_model_that_the_profiles_need_has_more_than_one_origin() -> None:
-    for name in {*PROFILES.values(), RESCORER}:
-        origins = find_model(name).origins
-        assert len({getattr(one, "distribution", "hub") for one in origins}) > 1, name
-        assert name in registry.DATA_MODELS
+@pytest.mark.parametrize("spec", list_models(), ids=lambda spec: spec.name)
+def test_no_model_depends_on_one_publisher(spec: ModelSpec) -> None:
+    assert len({getattr(origin, "distribution", "hub") for origin in spec.origins}) > 1
+
+
+def test_our_own_wheel_has_every_model_that_the_profiles_need() -> None:
+    assert {*PROFILES.values(), RESCORER, RERANKER} == set(registry.DATA_MODELS)

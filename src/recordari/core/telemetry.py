@@ -25,10 +25,10 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TextIO, TypeVar
 from uuid import UUID
 
-from recordari.errors import ConfigurationError, RecordariError
+from recordari.core.tracing import Spans, outcome_of
+from recordari.errors import RecordariError
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Span, Tracer
     from prometheus_client.core import Metric
 
 P = ParamSpec("P")
@@ -247,7 +247,7 @@ class Measurement:
         self.figures: dict[str, bool | int | float] = {}
 
     def note(self, **figures: bool | float) -> None:
-        """Add counts and flags, such as `candidates=20, degraded=False`."""
+        """Add counts and flags: `records` are the items that the operation returned or wrote."""
         self.figures.update(figures)
 
 
@@ -294,13 +294,13 @@ class Telemetry:
         self._names: dict[str, set[str]] = {}
         self._masked = counter("recordari_masked", "Personal data and secrets masked in writes, by type.", ("type",))
         self._sources: dict[str, tuple[str, GaugeSource]] = {}
-        self._tracer = _tracer() if tracing else None
+        self._spans = Spans(tracing=tracing)
 
     @contextmanager
     def measured(self, operation: str) -> Iterator[Measurement]:
         """Time a block as `operation`; its outcome is `ok` or the code of the error it raised."""
         measurement, outcome, start = Measurement(), "ok", time.perf_counter()
-        with self._span(operation, measurement):
+        with self._spans.of_operation(operation, measurement.figures):
             try:
                 yield measurement
             except BaseException as error:
@@ -308,25 +308,6 @@ class Telemetry:
                 raise
             finally:
                 self._operations.labels(operation, outcome).observe(time.perf_counter() - start)
-
-    @contextmanager
-    def _span(self, operation: str, measurement: Measurement) -> Iterator[None]:
-        if self._tracer is None:
-            yield
-            return
-        # The message of an exception may carry content, so the span gets only its class.
-        with self._tracer.start_as_current_span(
-            f"memory.{operation}", record_exception=False, set_status_on_exception=False
-        ) as span:
-            span.set_attribute("gen_ai.operation.name", operation)
-            try:
-                yield
-            except BaseException as error:
-                span.set_attribute("error.type", outcome_of(error))
-                raise
-            finally:
-                for name, figure in measurement.figures.items():
-                    span.set_attribute(f"recordari.{name}", figure)
 
     def count_request(self, *, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.labels(method, route, str(status)).inc()
@@ -346,7 +327,7 @@ class Telemetry:
             nonlocal outcome
             outcome = code
 
-        with self._tool_span(tool) as span:
+        with self._spans.of_tool(tool) as mark_failed:
             try:
                 yield failed
             except BaseException as error:
@@ -354,22 +335,8 @@ class Telemetry:
                 raise
             finally:
                 self._tool_seconds.labels("mcp", tool, outcome).observe(time.perf_counter() - start)
-                if span is not None and outcome != "ok":
-                    span.set_attribute("error.type", outcome)
-
-    @contextmanager
-    def _tool_span(self, tool: str) -> Iterator[Span | None]:
-        """A span by the conventions of OpenTelemetry for generative AI; arguments and results are content and not in it."""
-        if self._tracer is None:
-            yield None
-            return
-        with self._tracer.start_as_current_span(
-            f"execute_tool {tool}", record_exception=False, set_status_on_exception=False
-        ) as span:
-            span.set_attribute("gen_ai.operation.name", "execute_tool")
-            span.set_attribute("gen_ai.tool.name", tool)
-            span.set_attribute("gen_ai.tool.type", "datastore")
-            yield span
+                if outcome != "ok":
+                    mark_failed(outcome)
 
     def count_agent_tool(self, tool: str, *, seconds: float, failed: bool) -> None:
         """Count a call that an agent made of a tool of its own, and recorded in a run."""
@@ -472,22 +439,7 @@ def measured(
     return decorate
 
 
-def outcome_of(error: BaseException) -> str:
-    """The label of an error in metrics and spans: its code, or `cancelled`, or `error`."""
-    if isinstance(error, RecordariError):
-        return error.code
-    return "error" if isinstance(error, Exception) else "cancelled"
-
-
 _TOOL_NAME = re.compile(r"[A-Za-z0-9._:/-]{1,64}")
-
-
-def _tracer() -> Tracer:
-    try:
-        from opentelemetry import trace
-    except ImportError as error:
-        raise ConfigurationError("RECORDARI_TRACING needs the extra: pip install 'recordari[otel]'") from error
-    return trace.get_tracer("recordari")
 
 
 _log = get_log(__name__)

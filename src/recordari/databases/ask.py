@@ -16,7 +16,8 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from recordari.core.identity import Identity, TenantId
-from recordari.core.telemetry import measured, outcome_of
+from recordari.core.telemetry import measured
+from recordari.core.tracing import outcome_of
 from recordari.databases import storage
 from recordari.databases.reader import read
 from recordari.databases.registry import NO_SUCH_DATABASE, allowed_targets, open_dsn

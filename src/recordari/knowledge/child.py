@@ -1,4 +1,4 @@
-"""The process that reads one PDF, Office or HTML file: bytes on standard input, blocks of text on standard output.
+"""The process that reads one PDF, Office or HTML file or image: bytes on standard input, blocks of text on standard output.
 
 `recordari.knowledge.reader` starts it, and no server imports it: whatever goes wrong here ends with this process. Office
 files are zipped XML. Only their text is read, within limits that no archive can lift, and each element once: time grows
@@ -10,13 +10,18 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import os
 import posixpath
 import re
+import shutil
 import struct
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
 from datetime import datetime, time
+from functools import cache
+from importlib.util import find_spec
 from typing import Any, BinaryIO
 from xml.etree import ElementTree
 
@@ -39,6 +44,8 @@ _REL = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationsh
 
 Read = tuple[int, int, list[Block]]
 MOST_BOOKMARKS = 2_000
+POINTS_AN_INCH, DOTS_AN_INCH = 72, 200  # of a PDF, and of what text recognition sees
+MOST_PIXELS = 12_000_000  # a page of A3 at this resolution has 7.7 million
 DEEPEST_BOOKMARK = 9  # deeper ones count as this level
 
 
@@ -86,6 +93,8 @@ def _messages(media_type: str, data: bytes) -> Iterator[dict[str, Any]]:
         yield {"blocks": _plain(blocks_of_html(data.decode()))}
     elif kind == "pdf":
         yield from _pdf(data)
+    elif media_type.startswith("image/"):
+        yield {"blocks": _plain(blocks_of_text(recognised(data)))}
     else:
         read = {"document": read_docx, "presentation": read_pptx}.get(kind, read_sheets)
         for done, total, blocks in read(data):
@@ -117,7 +126,39 @@ def _pdf(data: bytes) -> Iterator[dict[str, Any]]:
             for level, title in bookmarks.get(number, ())
         ]
         text = reader.pages[number - 1].extract_text()
+        if not text.strip() and find_spec("pypdfium2") is not None:
+            text = recognised(_drawn(data, number))
         yield {"done": number, "blocks": _plain([*headings, *blocks_of_text(text, page=number)])}
+
+
+def recognised(picture: bytes) -> str:
+    """The text that the program tesseract sees in a picture; empty where there is none of either."""
+    program = shutil.which("tesseract")
+    if program is None or not picture:
+        return ""
+    command = [program, "stdin", "stdout", "-l", _languages(program)]
+    environment = {**os.environ, "OMP_THREAD_LIMIT": "1"}
+    done = subprocess.run(command, input=picture, capture_output=True, env=environment, check=False)  # noqa: S603
+    return done.stdout.decode(errors="replace") if done.returncode == 0 else ""
+
+
+@cache
+def _languages(program: str) -> str:
+    """All that are installed, so that the operator chooses them by installing them."""
+    listed = subprocess.run([program, "--list-langs"], capture_output=True, text=True, check=False)  # noqa: S603
+    return "+".join(name for name in listed.stdout.splitlines()[1:] if name != "osd") or "eng"
+
+
+def _drawn(data: bytes, number: int) -> bytes:
+    """A page of a PDF as a picture in grey (PGM)."""
+    import pypdfium2
+
+    page = pypdfium2.PdfDocument(data)[number - 1]
+    width, height = page.get_size()
+    largest = (MOST_PIXELS / max(width * height, 1.0)) ** 0.5
+    grey = page.render(scale=min(DOTS_AN_INCH / POINTS_AN_INCH, largest), grayscale=True).to_numpy()
+    header = f"P5 {grey.shape[1]} {grey.shape[0]} 255\n".encode()
+    return header + bytes(grey.tobytes())
 
 
 def _bookmarks(reader: Any) -> dict[int, list[tuple[int, str]]]:

@@ -24,7 +24,14 @@ from recordari.errors import Conflict, InvalidInput, NotFound, TooLarge
 from recordari.kit.resources import Resources
 from recordari.knowledge import storage
 from recordari.knowledge.documents import get_document
-from recordari.knowledge.reader import IMAGES, ExtractedDocument, Extractor, ReadingLimits, media_type_of
+from recordari.knowledge.reader import (
+    IMAGES,
+    ExtractedDocument,
+    Extractor,
+    ReadingLimits,
+    media_type_of,
+    recognises_text,
+)
 from recordari.knowledge.revise import GivenDocument, ReadDocument, prepare_revision, write_revision
 from recordari.knowledge.rules.chunks import Chunk, Document, chunked, title_of
 from recordari.knowledge.rules.knowledge_map import Source, SourceKind, checked_text
@@ -153,9 +160,9 @@ async def _read(
     resources: Resources, identity: Identity, given: GivenDocument, progress: Progress | None
 ) -> ReadDocument:
     """Read the file, cut it into chunks, and mask what the tenant does not want stored."""
-    if given.media_type in IMAGES.values():
-        extracted = _captioned(given)
-    else:
+    extracted = ExtractedDocument(blocks=())
+    is_image = given.media_type in IMAGES.values()
+    if not is_image or recognises_text():
         extracted = await resources.get(Extractor).extract(
             given.body,
             given.media_type,
@@ -164,9 +171,13 @@ async def _read(
             limits=ReadingLimits(),
             progress=progress,
         )
+    if is_image:
+        extracted = _captioned(given, extracted)
     title, chunks = await asyncio.to_thread(_cut, extracted, given)
     if not chunks:
-        raise InvalidInput("no text was found in this document; if it is a scan, run text recognition on it first")
+        raise InvalidInput(
+            "no text was found in this document; if it is a scan, install text recognition (docs/knowledge.md)"
+        )
     news = [NewItem(content=title, kind=Kind.DOCUMENT_CHUNK, metadata=given.metadata)]
     news += [
         NewItem(content=chunk.content, kind=Kind.DOCUMENT_CHUNK, metadata={"heading": list(chunk.heading)})
@@ -191,12 +202,13 @@ async def _read(
     )
 
 
-def _captioned(given: GivenDocument) -> ExtractedDocument:
-    """An image as its caption: nothing looks into the picture."""
+def _captioned(given: GivenDocument, seen: ExtractedDocument) -> ExtractedDocument:
+    """An image as its caption, and the text in it where that was recognised."""
     caption = given.metadata.get("caption")
-    if not isinstance(caption, str) or not caption.strip():
+    blocks = blocks_of_text(caption) if isinstance(caption, str) else []
+    if not blocks and not seen.blocks:
         raise InvalidInput("an image is found by its caption; send one as `caption` in its metadata", field="metadata")
-    return ExtractedDocument(blocks=tuple(blocks_of_text(caption)))
+    return ExtractedDocument(blocks=(*blocks, *seen.blocks))
 
 
 def _cut(extracted: ExtractedDocument, given: GivenDocument) -> tuple[str, list[Chunk]]:

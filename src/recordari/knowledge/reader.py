@@ -1,7 +1,7 @@
 """Reads files into blocks of text.
 
-Text and Markdown are read here. HTML, PDF and Office have parsers that a hostile file could exhaust, so a process of its
-own reads them within limits of memory and time (`recordari.knowledge.child`). If it dies, only that file is refused.
+Text and Markdown are read here. HTML, PDF, Office and images have parsers that a hostile file could exhaust, so a process of
+its own reads them within limits of memory and time (`recordari.knowledge.child`). If it dies, only that file is refused.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 import zipfile
 from dataclasses import dataclass
 from importlib.util import find_spec
+from shutil import which
 from typing import Any
 from uuid import UUID
 from weakref import WeakValueDictionary
@@ -56,7 +57,7 @@ SUFFIXES = {
 }
 _READ_HERE = {TEXT: blocks_of_text, MARKDOWN: blocks_of_markdown, CSV: blocks_of_csv}
 IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
-"""Files that are found by their caption alone."""
+"""Files that are found by their caption, and by what text recognition sees in them where the operator installed it."""
 _IMAGE_BEGINS = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8\xff", "image/gif": b"GIF8", "image/webp": b"RIFF"}
 BINARY = frozenset({PDF, DOCX, XLSX, XLS, ODS, PPTX, *IMAGES.values()})
 _BY_NAME = {**SUFFIXES, **IMAGES}
@@ -89,6 +90,11 @@ class ReadingLimits:
 class ExtractedDocument:
     blocks: tuple[Block, ...]
     pages: int | None = None
+
+
+def recognises_text() -> bool:
+    """Whether the program that reads text in pictures is installed."""
+    return which("tesseract") is not None
 
 
 def media_type_of(name: str, data: bytes, given: str | None = None) -> str:

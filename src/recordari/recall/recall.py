@@ -114,8 +114,9 @@ async def find(
 ) -> RecallAnswer:
     """Answer a request; other rooms call this, with the sessions of the caller's line if they have read them."""
     started = time.perf_counter()
-    with resources.telemetry.measured("recall"):
+    with resources.telemetry.measured("recall") as measurement:
         answer = await _Recall(resources, identity, request, line).answer()
+        measurement.note(records=len(answer.items), degraded=answer.degraded)
     resources.get(RecallTimes).note(identity.tenant_id, time.perf_counter() - started, now=resources.clock())
     return answer
 
