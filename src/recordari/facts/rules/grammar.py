@@ -29,6 +29,7 @@ _LISTS_OF_VALUES = frozenset(
     """months weekdays weekdays_more days numbers tens clock_before clock_after evening seconds minutes hours daily weekly
     monthly yearly""".split()
 )
+_UNITS_OF_TIME = ("months", "weekdays", "daily", "weekly", "monthly", "yearly")
 _STILL_CONTENT = _LISTS_OF_VALUES | frozenset(
     "kin countries languages favourite contact season daypart profession act light".split()
 )
@@ -120,6 +121,7 @@ def words_of(code: str) -> Words:
             for phrase in _phrases(text):
                 labels.setdefault(phrase, set()).add(name)
     common = {phrase for phrase, found in labels.items() if " " not in phrase and found != {"light"}}
+    common |= {word for name in _UNITS_OF_TIME for word in _phrases(table.get(name, ""))}
     blankless = not table["stemmer"]
     stemmer = Stemmer.Stemmer(table["stemmer"]) if table["stemmer"] else None
     pending = table.get("pending")
@@ -240,10 +242,12 @@ def tokens_of(text: str, code: str) -> tuple[Token, ...]:
             forced = clause
         elif kind == "word" and not labels and forced == clause:
             labels = words.forms.get(words.stem(folded), labels)
+        elif code == "en" and kind == "word" and not labels and _is_order(tokens, raw, place):
+            labels = frozenset({"direct"})
         tokens.append(
             Token(
                 text=folded,
-                key=words.stem(folded) if kind == "word" and size == 1 else folded,
+                key=" ".join(map(words.stem, folded.split())) if kind == "word" else folded,
                 kind="word" if kind == "phrase" else kind,
                 labels=labels - {"ask"},
                 place=len(tokens),
@@ -253,6 +257,17 @@ def tokens_of(text: str, code: str) -> tuple[Token, ...]:
         )
         place += size
     return tuple(tokens)
+
+
+def _is_order(before: list[Token], raw: list[tuple[str, str, bool]], place: int) -> bool:
+    """Whether an unknown word opens a sentence before an article or "my": "Sign my letters with"."""
+    opens = all(token.text == "," or token.labels & {"now"} or token.text in _ASKED for token in before)
+    following = raw[place + 1][1] if place + 1 < len(raw) else ""
+    return opens and following in _BEHIND_AN_ORDER
+
+
+_ASKED = frozenset("please always never".split())
+_BEHIND_AN_ORDER = frozenset("the a an my me our us all any every your".split())
 
 
 def _labelled_apart(following: list[tuple[str, str, bool]], phrases: tuple[tuple[str, str], ...]) -> set[str]:
