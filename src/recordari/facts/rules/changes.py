@@ -28,12 +28,14 @@ def moved(new: Reading, old: Reading) -> bool:
         return True
     is_home = old.has_verb("live") and bool(new.labels & {"live", "move"})
     is_home = is_home or (new.words.phrases is not None and old.has_verb("at") and "move" in new.labels)
-    is_put = bool(new.labels & {"at", "move", "change"}) or ("now" in new.labels and new.has_verb("be"))
+    is_put = bool(new.labels & {"at", "move", "change"}) or (
+        "now" in new.labels and (new.has_verb("be") or _tells_where(new))
+    )
     is_there = old.has_verb("at", "host") or (_tells_where(old) and "move" in new.labels)
     is_kept = is_there and _is_thing(old) and not is_home and is_put
     if not (is_home or is_kept) or not old.predicate:
         return False
-    verbs = {"live", "move", "at", "change"} | ({"be"} if is_kept and "now" in new.labels else set())
+    verbs = {"live", "move", "at", "change"} | ({"be", "act"} if is_kept and "now" in new.labels else set())
     clauses = {token.clause for token in new.tokens if token.labels & verbs}
     slot = tuple(token for token in fresh_words(new, old) if token.clause in clauses)
     lost = new.lacks(old.predicate)
@@ -45,7 +47,8 @@ def moved(new: Reading, old: Reading) -> bool:
     if is_home:
         is_named = _are_names(slot, new) and (_are_names(old.predicate, old) or "move" in new.labels)
         return is_named and ("move" in new.labels or not _one_is_a_country(new, old))
-    if any(_is_of(new, token) and not _is_of(old, each) for token in new.subject for each in old.subject):
+    same = ((token, each) for token in new.subject for each in old.subject if alike(token.key, each.key))
+    if any(_is_of(new, token) and not _is_of(old, each) for token, each in same):
         return False  # the owner of the shop
     if new.labels & {"move", "change"}:
         return all(is_house_number(value, old.tokens, old.words) for value in old.values)
@@ -61,7 +64,7 @@ def _tells_where(old: Reading) -> bool:
     )
 
 
-_PLACES = frozenset("in at on behind under beside near opposite outside inside".split())
+_PLACES = frozenset({"next to", *"in at on behind under beside near opposite outside inside".split()})
 
 
 def _is_of(reading: Reading, token: Token) -> bool:

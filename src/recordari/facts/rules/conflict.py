@@ -31,7 +31,7 @@ from recordari.facts.rules.frames import (
     qualifies,
 )
 from recordari.facts.rules.grammar import Token, alike, language_of
-from recordari.facts.rules.owners import is_changed_for_another, is_done_by_another, is_new_holder
+from recordari.facts.rules.owners import is_changed_for_another, is_done_by_another, is_holder_gone, is_new_holder
 from recordari.facts.rules.reading import Reading, read
 from recordari.memory.rules import Retirement
 
@@ -362,13 +362,23 @@ def _is_same_subject(new: Reading, old: Reading) -> bool:
         return any(old.mentions(token) for token in new.contents) and _all_names(lacking)
     if is_done_by_another(new, old) or is_new_holder(new, old) or is_changed_for_another(new, old):
         return True
+    if is_holder_gone(new, old) or _is_what_we_had(new, old):
+        return True
     # The newer may name the thing that the older says something about.
     if "lead" in old.labels and "lead" in new.labels and "now" in new.labels:
         return bool(old.predicate) and not new.lacks(old.predicate)
     is_renamed = {"name", "now"} <= new.labels and "name" in old.labels
-    return (is_renamed or bool(new.labels & {"takeover", "rename"})) and any(
-        new.mentions(token) for token in old.predicate
-    )
+    is_left = any(
+        {"stop", "takeover"} <= token.labels for token in new.tokens
+    )  # "stepped down" tells of one's own office
+    is_taken = bool(new.labels & {"takeover", "rename"}) and not (is_left and new.subject)
+    return (is_renamed or is_taken) and any(new.mentions(token) for token in old.predicate)
+
+
+def _is_what_we_had(new: Reading, old: Reading) -> bool:
+    """ "Our firm prints a catalogue", and "the catalogue has been discontinued"."""
+    is_ours = "my" in old.main[0].labels and all("light" in token.labels for token in old.subject)
+    return is_ours and new.is_given_up and bool(new.subject) and not old.lacks(new.contents)
 
 
 def _reach_the_same(new: Reading, old: Reading, lacking: Sequence[Token]) -> bool:

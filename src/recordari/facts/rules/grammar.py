@@ -228,7 +228,8 @@ def tokens_of(text: str, code: str) -> tuple[Token, ...]:
     while place < len(raw):
         kind, piece, starts = raw[place]
         size, labels = _labelled(raw, place, words) if kind in {"word", "phrase"} else (1, frozenset[str]())
-        if piece[:1].isupper() and not starts and code != "de" and not labels <= _WRITTEN_LARGE:
+        is_large = piece[:1].isupper() and not starts and code != "de" and not (code == "en" and piece == "I")
+        if is_large and not labels <= _WRITTEN_LARGE:
             size, labels = 1, frozenset()  # "May", "Max", "Rose": a name, whatever the word means
         if size == 1 and piece.casefold() in words.apart:
             labels |= _labelled_apart(raw[place + 1 : place + 1 + FARTHEST], words.apart[piece.casefold()])
@@ -326,7 +327,7 @@ _CJK_VALUE = re.compile(
     r"(?P<cjkdate>\d{1,2}月(?:\d{1,2}[日号])?)|(?P<cjkday>(?:周|星期|礼拜)[一二三四五六日天]|[月火水木金土日]曜日?)"
     r"|(?P<cjkclock>(?:上午|下午|晚上|早上|午前|午後|夜)?[\d一二三四五六七八九十]{1,3}[点時](?:半|\d{1,2}分)?)"
     r"|(?P<cjkcount>(?:[\d,.]{1,12}[万千百]?|[一二三四五六七八九十百千万两]{2,8})(?:円|元|块|人|個|个|台|公斤|分钟|小时|天|年|本|枚|歳|岁|次|回|名|GB|kg|%))"
-    r"|(?P<id>[A-Za-z]*-?\d[\w-]{0,12}|[A-Za-z][\w.-]{1,30})|(?P<mark>[。，、！？,.!?：:])"
+    r"|(?P<id>[A-Za-z]*-?\d[A-Za-z0-9_-]{0,12}|[A-Za-z][\w.-]{1,30})|(?P<mark>[。，、！？,.!?：:])"
 )
 _HIRAGANA = re.compile(r"[\u3040-\u309f]")
 

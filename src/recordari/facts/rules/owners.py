@@ -15,7 +15,7 @@ def other_owner(new: Reading, old: Reading) -> bool:
         return False  # it tells of the same change, or of another one
     if is_done_by_another(new, old) or is_done_by_one(new, old) or is_new_holder(new, old) or _is_passed_on(new, old):
         return True
-    if is_changed_for_another(new, old):
+    if is_changed_for_another(new, old) or is_holder_gone(new, old):
         return True
     leads = "lead" in old.labels and bool(new.labels & {"lead", "takeover"})
     if not (leads or (_is_done_by(old) and new.labels & {"now", "takeover"}) or _is_role(new, old)) or is_passing(new):
@@ -112,6 +112,22 @@ def _is_held_by_another(new: Reading, old: Reading) -> bool:
     one, other = ({value.amount for value in each.values if value.kind == "number"} for each in (new, old))
     is_somebody = bool(new.subject) and all(token.is_name or not token.place for token in new.subject)
     return is_same and is_somebody and one == other and not new.is_negated and len(new.lacks(old.subject)) > 0
+
+
+def is_holder_gone(new: Reading, old: Reading) -> bool:
+    """ "Our receptionist is Paula", and "Paula no longer works for us"."""
+    if (
+        not new.is_ended
+        or not new.labels & {"work", "retire"}
+        or not old.has_verb("be")
+        or not new.subject
+        or old.is_past
+    ):
+        return False
+    roles = [two for one, two in pairwise(old.tokens) if "my" in one.labels and two.labels & {"profession", "lead"}]
+    names = [token for token in (*old.subject, *old.predicate) if token.is_name]
+    is_named = bool(names) and all(any(alike(each.key, token.key) for token in new.subject) for each in names)
+    return bool(roles) and is_named and not old.lacks(new.subject)
 
 
 def is_changed_for_another(new: Reading, old: Reading) -> bool:

@@ -323,6 +323,8 @@ class Reading:
         """Whether a word of another statement is in this one, in any form."""
         if "kin" in token.labels:  # hermano, and hermana
             return any(token.text.removesuffix("s") == each.text.removesuffix("s") for each in self.tokens)
+        if token.is_name and self.words.code != "de":  # Falk is not Falke
+            return token.text.removesuffix("s") in self._texts
         known = self._mentioned.get(token.key)
         if known is None:
             known = token.key in self._keys or any(alike(token.key, key) for key in self._keys)
@@ -336,6 +338,10 @@ class Reading:
             for token in self.tokens
             if token.kind in {"word", "id", "mail"} and not token.labels & _WITHOUT_MEANING
         )
+
+    @cached_property
+    def _texts(self) -> frozenset[str]:
+        return frozenset(token.text.removesuffix("s") for token in self.tokens if token.kind in {"word", "id", "mail"})
 
     @cached_property
     def _mentioned(self) -> dict[str, bool]:

@@ -138,6 +138,10 @@ def slot_of(new: Reading, old: Reading) -> Slot | None:
     other = [token for token in old.tokens if _counts(token)]
     marks = [token.place for token in new.tokens if token.text in {",", ":", ";", "."}]
     for start in (0, *(place + 1 for place in marks)):
+        if start and old.subject and start < len(new.tokens) and "third" in new.tokens[start].labels:
+            one = [token for token in tokens if token.place > start and _counts(token)]  # "…, she goes to school in"
+            if (slot := _differing(one, [token for token in other if token.place >= old.verb])) is not None:
+                return slot
         one = [token for token in tokens if token.place >= start and _counts(token)]
         if (slot := _differing(one, other)) is not None:
             return slot

@@ -348,7 +348,7 @@ def _is_about(new: Reading, old: Reading, phrase: str) -> bool:
         for token in following:
             if (
                 token.kind == "mark"
-                or "name" in token.labels
+                or token.labels & {"name", "after"}
                 or (token.labels & {"function", "be"} and token.text not in {"the", "a", "an", "our", "his", "her"})
             ):
                 break

@@ -107,6 +107,9 @@ def _value_at(tokens: Sequence[Token], place: int, words: Words, verb: int) -> V
     if (often := _frequency(tokens, place, words)) is not None:
         return often
     if (number := _number(tokens, place, words)) is not None:
+        over = [each.text for each in tokens[place + 1 : place + 3]]
+        if len(over) == 2 and over[0] == "over" and over[1].isdecimal() and number.isdecimal():
+            return Value("number", "", f"{number}/{over[1]}", place, place + 3)  # a blood pressure
         return _numbered(tokens, place, number, words, verb)
     if token.text in {"a", "an"} and (hour := _single(tokens, place, words)) is not None:
         return hour
@@ -179,7 +182,7 @@ def _leads_to_clock(before: Token, words: Words) -> bool:
 def _is_code(token: Token, before: Token) -> bool:
     """Whether an identifier is a value: "the password is bluefish9"."""
     is_plain = not _ORDINAL.match(token.text) and any(letter.isdigit() or letter == "#" for letter in token.text)
-    return is_plain and ("be" in before.labels or before.text.split()[-1] == "to")
+    return is_plain and ("be" in before.labels or before.text.split()[-1] in {"to", "换成", "改成", "改为"})
 
 
 def _single(tokens: Sequence[Token], place: int, words: Words) -> Value | None:
@@ -274,7 +277,8 @@ def is_house_number(value: Value, tokens: Sequence[Token], words: Words) -> bool
 
 def _rate(tokens: Sequence[Token], end: int) -> str:
     """Whether a duration is one of many: "30 minutes every day"."""
-    return "each" if end < len(tokens) and tokens[end].text in _EACH else ""
+    is_each = end < len(tokens) and tokens[end].text in _EACH
+    return "each" if is_each and (end + 1 == len(tokens) or tokens[end + 1].text != "way") else ""
 
 
 _EACH = frozenset("each every per daily täglich jeden pro chaque par cada ogni elke".split())
