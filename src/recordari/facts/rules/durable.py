@@ -167,7 +167,8 @@ def _is_request(clause: Clause, speech: Speech) -> bool:
         if is_thing or any(found is not None and found.end > standing.end for found in longer):
             return True
         text = rest
-    return any(speech.starts(name, text) for name in ("order", "dont", "please", "for_you"))
+    is_asked = speech.starts("please", clause.text)  # "bitte immer höchstens eine halbe Seite"
+    return is_asked or any(speech.starts(name, text) for name in ("order", "dont", "for_you"))
 
 
 def _is_verbless(text: str, speech: Speech) -> bool:

@@ -25,7 +25,8 @@ _PARENT = re.compile(r"^(?:mum|mom|dad|grandma|grandpa|granny|grandad|granddad)(
 """As children say it: "Dad has moved"."""
 _WE = re.compile(r"(?<![\w'-])we(?P<short>'re|'ve|'ll|'d)?(?![\w'-])", re.IGNORECASE)
 _NAMED = re.compile(
-    r"\s(?:(?:new|old|older|younger|little|big|best|youngest|eldest|oldest)\s)?(?P<noun>[\w-]{2,30})(?:\s[A-ZÀ-Þ][\w-]{1,30})?(?=[\s,']|$)"
+    r"\s(?:(?:new|old|older|younger|little|big|best|youngest|eldest|oldest)\s)?"
+    r"(?P<noun>[\w-]{2,30})(?:\s[A-ZÀ-Þ][\w-]{1,30})?(?=[\s,']|$)"
 )
 
 
