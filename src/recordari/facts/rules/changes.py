@@ -215,7 +215,7 @@ def other_instruction(new: Reading, old: Reading) -> bool:
     """Another way to answer, to be called, to write."""
     if "callme" in new.labels and "callme" in old.labels:
         return bool(fresh_words(new, old)) and _is_called(new) and _is_called(old)
-    if _is_of_other_length(new, old):
+    if _is_of_other_length(new, old) or _is_allowed(new, old):
         return True
     orders = {"direct", "want", "like", "reply"}
     is_told = bool(new.labels & orders) or "change" in new.tokens[0].labels
@@ -233,6 +233,17 @@ def other_instruction(new: Reading, old: Reading) -> bool:
                 return False  # "on flights", and "in cinemas"
             return len(new.lacks(rest)) < len(rest) and len(fresh) <= 2 and not any(t.is_name for t in new.lacks(rest))
     return False
+
+
+def _is_allowed(new: Reading, old: Reading) -> bool:
+    """ "Don't use tables in your answers", and "tables are fine from now on"."""
+    if not old.is_negated or "direct" not in old.labels or new.is_negated or not new.labels & {"now", "change"}:
+        return False
+    is_fine = any(token.text in _FINE for token in new.tokens)
+    return is_fine and bool(old.contents) and not new.lacks(old.contents) and len(fresh_words(new, old)) <= 1
+
+
+_FINE = frozenset("fine okay ok welcome allowed again ordnung erlaubt wieder".split())
 
 
 def _is_of_other_length(new: Reading, old: Reading) -> bool:
@@ -343,6 +354,8 @@ def replaced(new: Reading, old: Reading) -> bool:
     for token in new.tokens:
         is_contrast = _contrasts(new, token)
         if "from" in token.labels or _leaves(new, token) or token.text in _SWAPPED or is_contrast:
+            if _is_value_of(new, old, token):
+                return True
             given = next((each for each in new.contents if each.place > token.place), None)
             if given is None or given.place - token.place > 3:
                 continue
@@ -352,6 +365,13 @@ def replaced(new: Reading, old: Reading) -> bool:
             if told and (others or (not is_contrast and (len(told) == len(old.predicate) or _is_used(old, told[0])))):
                 return True
     return False
+
+
+def _is_value_of(new: Reading, old: Reading, token: Token) -> bool:
+    """ "On the first of the month instead of every *Monday*"."""
+    denied = [value for value in new.values if token.place < value.place <= token.place + 2]
+    same = any(one.kind == two.kind and not one.differs(two) for one in denied for two in old.values)
+    return same and bool(old.contents) and not new.lacks(old.contents)
 
 
 def _contrasts(new: Reading, token: Token) -> bool:

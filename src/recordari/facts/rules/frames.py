@@ -34,7 +34,7 @@ def other_value(new: Reading, old: Reading) -> bool:
     if new.is_past and not old.is_past and not new.labels & (CHANGES | {"now"}):
         return False  # "took five days off" happened once
     differing = [pair for pair in _paired(new, old) if pair[0].differs(pair[1])]
-    if any(new.denies(one.place) != old.is_negated for one, _ in differing):
+    if any(new.denies(one.place) != (old.is_negated and not _is_at_most(old, two)) for one, two in differing):
         return False
     if not differing or (not new.labels & (CHANGES | {"now"}) and _is_said_of_another(new, old, differing[0][0])):
         return False
@@ -45,6 +45,11 @@ def other_value(new: Reading, old: Reading) -> bool:
         is_reply = all("reply" in each.labels and not _tells_of_self(each) for each in (new, old))
         return is_reply and not new.lacks(old.contents) and not old.lacks(new.contents)
     return all(_is_same_frame(new, old, one, other) for one, other in differing)
+
+
+def _is_at_most(old: Reading, value: Value) -> bool:
+    """ "May not be larger *than* 10 MB" denies nothing."""
+    return bool(value.place) and old.tokens[value.place - 1].text in {"than", "als", "que", "di", "dan", "do que"}
 
 
 def _tells_of_self(reading: Reading) -> bool:
@@ -87,7 +92,9 @@ def _paired(new: Reading, old: Reading) -> list[tuple[Value, Value]]:
 
 def _bare(new: Reading, before: Value) -> Value | None:
     """The only number of a change, told without what it counts: "went up to 4.50", "sorry, it holds 10"."""
-    if before.kind not in {"count", "money"} or not new.labels & (CHANGES | {"now"}):
+    units = {"hours", "minutes", "days", "weeks"} & {token.text for token in new.tokens}
+    is_told = before.kind in {"count", "money"} or (before.kind == "duration" and bool(units))
+    if not is_told or not new.labels & (CHANGES | {"now"}):
         return None
     told = [value for value in new.values if value.kind not in SCHEDULE]
     is_bare = len(told) == 1 and told[0].kind == "number" and not told[0].unit

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from recordari.facts.rules.frames import fresh_words, is_passing, is_same_thing
+from recordari.facts.rules.frames import fresh_words, is_passing, is_same_thing, qualifies
 from recordari.facts.rules.grammar import alike
 from recordari.facts.rules.reading import Reading
 
 
 def other_owner(new: Reading, old: Reading) -> bool:
     """Somebody else is in charge."""
-    if "takeover" in old.labels or _has_other_number(new, old):
+    if "takeover" in old.labels or _has_other_number(new, old) or _has_other_office(new, old):
         return False  # it tells of the same change, or of another one
     if is_done_by_another(new, old) or is_done_by_one(new, old) or is_new_holder(new, old) or _is_passed_on(new, old):
         return True
@@ -136,7 +136,31 @@ def is_changed_for_another(new: Reading, old: Reading) -> bool:
         return False
     roles = [two for one, two in pairwise(old.tokens) if "my" in one.labels and two.is_content]
     turned = [two for one, two in pairwise(new.tokens) if "change" in one.labels]
-    return any(alike(role.key, each.key) and role.text != each.text for role in roles for each in turned)
+    if any(alike(role.key, each.key) and role.text != each.text for role in roles for each in turned):
+        return True
+    # "I have a new piano teacher"
+    renewed = [two for one, two in pairwise(new.tokens) if one.text == "new" and {"me"} & new.labels]
+    head = old.tokens[old.verb - 1] if old.verb else None
+    is_one = head is not None and "profession" in head.labels and "my" in old.main[0].labels and new.mentions(head)
+    return is_one and any(alike(role.key, each.key) for role in roles for each in renewed) and not old.is_past
+
+
+def _has_other_office(new: Reading, old: Reading) -> bool:
+    """The treasurer of the club, and its chair; the project Elbe, and the project Weser."""
+    offices = [{token.text for token in each.tokens if token.text in _OFFICES} for each in (new, old)]
+    if all(offices) and not offices[0] & offices[1]:
+        return True
+    ends = old.subject[-1].place + 1 if old.subject else -1  # its name may stand behind it
+    ahead = tuple(token for token in old.predicate if token.place == ends and token.is_name)
+    named = [token for token in new.contents if any(alike(token.key, each.key) for each in old.subject)]
+    return bool(new.lacks(ahead)) or any(qualifies(new, old, token) for token in named)
+
+
+_OFFICES = frozenset(
+    """treasurer secretary chair chairman chairwoman chairperson president captain manager director ceo cfo cto mayor
+    coordinator supervisor maintainer skipper foreman headteacher spokesperson deputy kassenwart schriftführer vorsitzende
+    vorsitzender trésorier secrétaire président directeur tesorero secretario presidente presidenta director directora""".split()
+)
 
 
 def _has_other_number(new: Reading, old: Reading) -> bool:
@@ -154,6 +178,8 @@ def _is_of_subject(old: Reading) -> bool:
     """Whether the subject is what somebody is in charge of: "is led by", "the manager of the shop is"."""
     if _is_done_by(old):
         return True
+    if old.words.phrases is not None:
+        return bool(old.subject)  # the topic comes first
     for token in old.tokens:
         if "lead" in token.labels:
             after = old.tokens[token.place + 1].text if token.place + 1 < len(old.tokens) else ""

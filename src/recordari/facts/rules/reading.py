@@ -28,7 +28,7 @@ _BEFORE_NOUNS = frozenset().union(*DETERMINERS.values(), "alla della dalla nella
 """Of all languages: the one of a short text is a guess."""
 _WITHOUT_MEANING = frozenset({"function", "me", "my", "third", "their", "be"})
 _PRESENT_FORMS = frozenset(
-    "is are am i'm we're he's she's they're it's isn't aren't has have hasn't haven't i've we've they've".split()
+    "is are am i'm we're he's she's they're it's isn't aren't has have hasn't haven't i've we've they've can may must will".split()
 )
 _NEW = frozenset("new neue neuen nouveaux nouvelles nuevos nuevas novos novas nuovi nuove nieuwe".split())
 _PAST_FORMS = frozenset({"was", "were", "had"})
@@ -283,6 +283,8 @@ class Reading:
     def _is_denied(self, ending: Token) -> bool:
         if "stop" not in ending.labels:
             return False
+        if ending.place and self.tokens[ending.place - 1].text == "be":
+            return True  # "can be cancelled"
         for each in reversed(self.tokens[: ending.place]):
             if each.clause != ending.clause or each.text in _ANDS:
                 return False  # "hasn't smoked since May and is done with it"
@@ -293,7 +295,8 @@ class Reading:
     @cached_property
     def is_negated(self) -> bool:
         """Its main clause denies something."""
-        if any("stop" in token.labels and self._is_denied(token) for token in self.main):
+        stops = [token for token in self.main if "stop" in token.labels and self.tokens[token.place - 1].text != "be"]
+        if any(map(self._is_denied, stops)):
             return False  # "won't quit"
         return any(token.labels & {"not", "longer"} and not self._is_answer(token) for token in self.main)
 
@@ -317,7 +320,8 @@ class Reading:
     @cached_property
     def is_given_up(self) -> bool:
         """Its main clause says that something is no longer so."""
-        return any(token.labels & {"stop", "longer"} and not self.is_attribute(token) for token in self.main)
+        said = [token for token in self.main if token.labels & {"stop", "longer"} and not self.is_attribute(token)]
+        return any(not (token.place and self.tokens[token.place - 1].text == "be") for token in said)
 
     def mentions(self, token: Token) -> bool:
         """Whether a word of another statement is in this one, in any form."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from recordari.facts.rules.frames import is_passing
 from recordari.facts.rules.grammar import Token, alike
@@ -137,6 +138,9 @@ def slot_of(new: Reading, old: Reading) -> Slot | None:
     tokens = [token for token in new.tokens if token.place not in since]
     other = [token for token in old.tokens if _counts(token)]
     marks = [token.place for token in new.tokens if token.text in {",", ":", ";", "."}]
+    marks += [max(new.introduced)] if new.introduced else []
+    been = {one.place for one, two in pairwise(new.tokens) if two.text == "been"}
+    tokens = [token for token in tokens if token.place not in been and token.text != "been"]  # "has been meeting"
     for start in (0, *(place + 1 for place in marks)):
         if start and old.subject and start < len(new.tokens) and "third" in new.tokens[start].labels:
             one = [token for token in tokens if token.place > start and _counts(token)]  # "…, she goes to school in"

@@ -28,8 +28,18 @@ def given_up(new: Reading, old: Reading) -> bool:
     if not new.is_ended or old.is_given_up or old.is_negated or old.is_past or is_passing(new) or _is_moment(new):
         return False
     found = [*new.endings, *(token for token in new.tokens if "more" in token.labels)]
-    cues = {token.clause for token in found}
-    told = (*new.contents, *(token for token in new.main if token.labels == {"direct"} and old.mentions(token)))
+    clauses = {token.clause for token in found}
+    return _has_stopped(new, old, found, clauses) or (
+        len(clauses) > 1 and any(_has_stopped(new, old, found, {clause}) for clause in clauses)
+    )
+
+
+def _has_stopped(new: Reading, old: Reading, found: list[Token], cues: set[int]) -> bool:
+    """Whether the clauses in which something ends name what the older tells, and nothing else."""
+    verbs = (
+        token for token in new.tokens if token.labels and token.labels <= {"direct", "use"} and old.mentions(token)
+    )
+    told = (*new.contents, *verbs)
     scope = [token for token in told if token.clause in cues and not _is_purpose(new, old, token)]
     behind = [token for token in scope if any(token.clause == cue.clause and token.place > cue.place for cue in found)]
     ahead = [token for token in scope if token not in behind and not old.mentions(token)]
@@ -386,9 +396,13 @@ def _is_predicate(old: Reading, place: int) -> bool:
     if old.words.phrases is not None:
         return True
     near = old.tokens[max(place - 3, 0) : place + 1]
+    last = old.main[-1].place if old.words.code == "de" else old.verb  # "der Drucker im Flur *streikt*"
     if any(token.kind == "owns" for token in near):
         near = old.tokens[max(place - 5, 0) : place + 1]  # "is my boss's wife"
-    return any(token.labels & {"be", "at", "want", "do", "work", "use", "live"} for token in near) or place == old.verb
+    return any(token.labels & {"be", "at", "want", "do", "work", "use", "live"} for token in near) or place in {
+        old.verb,
+        last,
+    }
 
 
 def _negates(new: Reading, phrase: str) -> bool:
