@@ -28,6 +28,8 @@ OTHER_DOMAINS = [
     for line in (CASES / name).read_text("utf-8").splitlines()
 ]
 IDIOMS = [tuple(line.split("\t")) for line in (CASES / "idioms.tsv").read_text("utf-8").splitlines()]
+FIRST_SIGHT = [tuple(line.split("\t")) for line in (CASES / "first_sight.tsv").read_text("utf-8").splitlines()]
+"""Written in rounds, each before the rules were tried on it; what was missed then is in `docs/facts.md`."""
 LANGUAGES = ("en", "de", "fr", "es", "pt", "it", "nl", "zh", "ja")
 
 
@@ -62,6 +64,13 @@ def test_changes_that_are_told_in_idioms() -> None:
     assert wrong == [], "a statement that is still true was ended"
     updates = [ends(newer, older) for _, expected, _, older, newer in IDIOMS if expected == "S"]
     assert sum(updates) >= 0.65 * len(updates)
+
+
+def test_plain_sentences_of_trades_and_private_life() -> None:
+    wrong = [(older, newer) for _, expected, _, older, newer in FIRST_SIGHT if expected == "K" and ends(newer, older)]
+    assert wrong == [], "a statement that is still true was ended"
+    updates = [ends(newer, older) for _, expected, _, older, newer in FIRST_SIGHT if expected == "S"]
+    assert sum(updates) >= 0.85 * len(updates)
 
 
 def test_what_only_looks_alike_stays() -> None:

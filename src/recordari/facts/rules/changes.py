@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-from recordari.facts.rules.frames import corrected, fresh_words, is_passing, is_same_thing, other_value
+from recordari.facts.rules.frames import corrected, fresh_words, is_passing, other_value, postponed
 from recordari.facts.rules.grammar import Token, alike
+from recordari.facts.rules.owners import other_owner
 from recordari.facts.rules.reading import Reading
 from recordari.facts.rules.slots import other_slot, prefers_it_no_more
-from recordari.facts.rules.states import done, given_up, negated, other_state, other_taste
+from recordari.facts.rules.states import came_back, done, given_up, negated, other_state, other_taste
 from recordari.facts.rules.values import is_house_number
 
 Rule = Callable[[Reading, Reading], bool]
@@ -23,12 +24,18 @@ def moved(new: Reading, old: Reading) -> bool:
     """Somebody lives, or something is kept, elsewhere."""
     if is_passing(new) or new.is_negated or old.is_negated:
         return False
+    if _is_other_room(new, old):
+        return True
     is_home = old.has_verb("live") and bool(new.labels & {"live", "move"})
-    is_put = bool(new.labels & {"at", "move", "change"}) or ("now" in new.labels and new.has_verb("be"))
-    is_kept = old.has_verb("at", "host") and _is_thing(old) and not is_home and is_put
+    is_home = is_home or (new.words.phrases is not None and old.has_verb("at") and "move" in new.labels)
+    is_put = bool(new.labels & {"at", "move", "change"}) or (
+        "now" in new.labels and (new.has_verb("be") or _tells_where(new))
+    )
+    is_there = old.has_verb("at", "host") or (_tells_where(old) and "move" in new.labels)
+    is_kept = is_there and _is_thing(old) and not is_home and is_put
     if not (is_home or is_kept) or not old.predicate:
         return False
-    verbs = {"live", "move", "at", "change"} | ({"be"} if is_kept and "now" in new.labels else set())
+    verbs = {"live", "move", "at", "change"} | ({"be", "act"} if is_kept and "now" in new.labels else set())
     clauses = {token.clause for token in new.tokens if token.labels & verbs}
     slot = tuple(token for token in fresh_words(new, old) if token.clause in clauses)
     lost = new.lacks(old.predicate)
@@ -40,13 +47,24 @@ def moved(new: Reading, old: Reading) -> bool:
     if is_home:
         is_named = _are_names(slot, new) and (_are_names(old.predicate, old) or "move" in new.labels)
         return is_named and ("move" in new.labels or not _one_is_a_country(new, old))
-    if any(_is_of(new, token) and not _is_of(old, each) for token in new.subject for each in old.subject):
+    same = ((token, each) for token in new.subject for each in old.subject if alike(token.key, each.key))
+    if any(_is_of(new, token) and not _is_of(old, each) for token, each in same):
         return False  # the owner of the shop
     if new.labels & {"move", "change"}:
         return all(is_house_number(value, old.tokens, old.words) for value in old.values)
     if "now" not in new.labels and _preposition(new) != _preposition(old):
         return False
     return not old.lacks(new.subject) and not old.values and not new.values
+
+
+def _tells_where(old: Reading) -> bool:
+    """ "Stands *in* the hall", "takes place *behind* the church"."""
+    return any(
+        one.text in _PLACES and one.place > old.verb and two.place not in old.valued for one, two in pairwise(old.main)
+    )
+
+
+_PLACES = frozenset({"next to", *"in at on behind under beside near opposite outside inside".split()})
 
 
 def _is_of(reading: Reading, token: Token) -> bool:
@@ -59,6 +77,14 @@ _OF = frozenset("of von de du del della do da van".split())
 
 def _preposition(reading: Reading) -> str:
     return next((token.text.split()[-1] for token in reading.tokens if "at" in token.labels), "")
+
+
+def _is_other_room(new: Reading, old: Reading) -> bool:
+    """In a language without blanks: 第一会議室, and a change to 第三会議室."""
+    if new.words.phrases is None or "change" not in new.labels or new.lacks(old.subject) or not old.subject:
+        return False
+    fresh, lost = fresh_words(new, old), new.lacks(old.predicate)
+    return any(one.text[-2:] == two.text[-2:] and len(one.text) == len(two.text) > 2 for one in fresh for two in lost)
 
 
 def _is_thing(old: Reading) -> bool:
@@ -82,13 +108,13 @@ def changed_work(new: Reading, old: Reading) -> bool:
     """Somebody works elsewhere, or as something else."""
     if _has_other_profession(new, old) or _is_promoted(new, old):
         return True
-    is_at_work = old.has_verb("work") or (_is_employed(old) and "now" in new.labels)
+    is_at_work = old.has_verb("work") or (_is_employed(old) and bool(new.labels & {"now", "stop"}))
     if not is_at_work or "work" not in new.labels or new.is_negated or old.is_past or is_passing(new):
         return False
     slot = fresh_words(new, old)
     if not slot or not old.predicate or any(new.mentions(token) for token in old.predicate):
         return False
-    return (_are_names(slot, new) and _are_names(old.predicate, old)) or bool(new.labels & {"now", "change"})
+    return (_are_names(slot, new) and _are_names(old.predicate, old)) or bool(new.labels & {"now", "change", "stop"})
 
 
 def _is_employed(old: Reading) -> bool:
@@ -111,7 +137,13 @@ def _is_promoted(new: Reading, old: Reading) -> bool:
 def slot_differs(new: Reading, old: Reading, place: int) -> bool:
     """Whether the newer says something behind a place that the older does not, in words or by a value."""
     words = any(token.place > place and not old.mentions(token) for token in new.contents)
-    return words or any(value.place > place and any(map(value.differs, old.values)) for value in new.values)
+    is_raised = any(token.text in _RANKS and not new.mentions(token) for token in old.predicate)  # the *deputy* head
+    return (
+        words or is_raised or any(value.place > place and any(map(value.differs, old.values)) for value in new.values)
+    )
+
+
+_RANKS = frozenset("deputy vice acting interim assistant junior trainee second associate".split())
 
 
 def _has_other_profession(new: Reading, old: Reading) -> bool:
@@ -141,7 +173,11 @@ _WITH = frozenset("with mit avec con com met by von par por da door".split())
 def renamed(new: Reading, old: Reading) -> bool:
     """A thing or a person has another name."""
     if "rename" in new.labels and "name" in old.labels:
-        if new.subject and not any(map(old.mentions, new.subject)):
+        verb = next(token.place for token in new.tokens if "rename" in token.labels)
+        objects = {token.key for token in new.contents if token.place > verb}
+        is_object = bool(old.subject) and all(token.key in objects for token in old.subject)
+        ahead = [token for token in new.contents if token.place < verb]
+        if ahead and not any(map(old.mentions, ahead)) and not is_object:
             return False  # another thing got that name
         return any(old.mentions(token) for token in new.contents) and bool(fresh_words(new, old))
     if "name" not in old.labels or not old.predicate or new.is_negated:
@@ -175,93 +211,15 @@ def _favoured(reading: Reading) -> Token | None:
     return None
 
 
-def other_owner(new: Reading, old: Reading) -> bool:
-    """Somebody else is in charge."""
-    if "takeover" in old.labels:
-        return False  # it tells of the same change, or of another one
-    if is_done_by_another(new, old) or is_new_holder(new, old):
-        return True
-    leads = "lead" in old.labels and bool(new.labels & {"lead", "takeover"})
-    if not (leads or (_is_done_by(old) and new.labels & {"now", "takeover"}) or _is_role(new, old)) or is_passing(new):
-        return False
-    slot = [token for token in fresh_words(new, old) if token.is_name or not token.place or token.labels <= {"light"}]
-    if not slot or (new.is_negated and "takeover" not in new.labels):
-        return False
-    if "takeover" in new.labels and old.identifiers & new.all_identifiers:
-        return True
-    is_thing = _is_of_subject(old)
-    of_subject = is_thing and bool(old.subject) and is_same_thing(new, old.subject)
-    of_predicate = not is_thing and bool(old.predicate) and not new.lacks(old.predicate)
-    if new.labels & {"takeover", "now"}:
-        return of_subject or of_predicate
-    is_somebody = any(token.is_name or not token.place for token in slot)
-    return of_subject and is_somebody and not old.lacks(new.subject) and not any(map(new.mentions, old.predicate))
-
-
-def _is_done_by(old: Reading) -> bool:
-    """ "The plants are watered by Theo"."""
-    names = [token for token in old.predicate if token.is_name]
-    led = [{token.text for token in old.tokens[each.place - 2 : each.place]} for each in names]
-    return old.has_verb("be") and not old.is_past and any(before & _AGENTS for before in led)
-
-
-def is_done_by_another(new: Reading, old: Reading) -> bool:
-    """ "Brandt trains the juniors", and "the juniors are now trained by Diaz"."""
-    if not _is_done_by(new) or not new.labels & {"now", "takeover"} or not old.subject or old.is_past or old.is_negated:
-        return False
-    verb = next((token for token in old.predicate if token.place == old.verb), None)
-    if verb is None or new.is_negated or not any(alike(verb.key, token.key) for token in new.predicate):
-        return False
-    done = tuple(token for token in old.predicate if token.place > old.verb)
-    return bool(done) and not new.lacks(done) and not old.lacks(new.subject) and bool(new.lacks(old.subject))
-
-
-def is_new_holder(new: Reading, old: Reading) -> bool:
-    """ "Mr Okoro is our landlord", and "our landlord is Ms Fenn now"."""
-    if (
-        "now" not in new.labels
-        or not old.has_verb("be")
-        or not old.subject
-        or not all(t.is_name or not t.place for t in old.subject)
-    ):
-        return False
-    role = [token for token in old.predicate if token.place > old.verb]
-    if not role or len(role) > 2 or "my" not in old.tokens[role[0].place - 1].labels:
-        return False
-    said = [token for token in new.tokens if any(alike(token.key, each.key) for each in role)]
-    if len(said) < len(role) or "my" not in new.tokens[said[0].place - 1].labels:
-        return False
-    clause = [token for token in new.tokens if token.clause == said[0].clause and token.place > said[-1].place]
-    names = [token for token in clause if token.is_name and not old.mentions(token)]
-    return bool(names) and bool(clause) and "be" in clause[0].labels
-
-
-def _is_role(new: Reading, old: Reading) -> bool:
-    """ "Is the master of the team", and somebody replaced them as that."""
-    return "takeover" in new.labels and old.has_verb("be") and len(old.predicate) > 1 and not new.lacks(old.predicate)
-
-
-def _is_of_subject(old: Reading) -> bool:
-    """Whether the subject is what somebody is in charge of: "is led by", "the manager of the shop is"."""
-    if _is_done_by(old):
-        return True
-    for token in old.tokens:
-        if "lead" in token.labels:
-            after = old.tokens[token.place + 1].text if token.place + 1 < len(old.tokens) else ""
-            return token.place < old.verb or after in _AGENTS or old.main[0].text in old.determiners | _FOR
-    return False
-
-
-_FOR = frozenset("für for pour para per voor".split())
-_AGENTS = frozenset("by to under von vom an par à por a da dal dalla door aan".split())
-
-
 def other_instruction(new: Reading, old: Reading) -> bool:
     """Another way to answer, to be called, to write."""
     if "callme" in new.labels and "callme" in old.labels:
         return bool(fresh_words(new, old)) and _is_called(new) and _is_called(old)
+    if _is_of_other_length(new, old) or _is_allowed(new, old):
+        return True
     orders = {"direct", "want", "like", "reply"}
-    if not (new.labels & orders and old.labels & orders):
+    is_told = bool(new.labels & orders) or "change" in new.tokens[0].labels
+    if not (is_told and old.labels & orders):
         return False
     for one, other in ((a, b) for pair in new.words.opposites for a, b in (pair, pair[::-1])):
         was, is_now = _named(old, one), _named(new, other)
@@ -275,6 +233,25 @@ def other_instruction(new: Reading, old: Reading) -> bool:
                 return False  # "on flights", and "in cinemas"
             return len(new.lacks(rest)) < len(rest) and len(fresh) <= 2 and not any(t.is_name for t in new.lacks(rest))
     return False
+
+
+def _is_allowed(new: Reading, old: Reading) -> bool:
+    """ "Don't use tables in your answers", and "tables are fine from now on"."""
+    if not old.is_negated or "direct" not in old.labels or new.is_negated or not new.labels & {"now", "change"}:
+        return False
+    is_fine = any(token.text in _FINE for token in new.tokens)
+    return is_fine and bool(old.contents) and not new.lacks(old.contents) and len(fresh_words(new, old)) <= 1
+
+
+_FINE = frozenset("fine okay ok welcome allowed again ordnung erlaubt wieder".split())
+
+
+def _is_of_other_length(new: Reading, old: Reading) -> bool:
+    """ "Keep answers under 100 words", and "you can go up to 300 words in your answers"."""
+    if "reply" not in new.labels & old.labels or fresh_words(new, old) or new.lacks(old.contents) or new.is_negated:
+        return False
+    pairs = [(one, other) for one in new.values for other in old.values if one.kind == other.kind == "count"]
+    return len(pairs) == 1 and all(one.unit == other.unit and one.differs(other) for one, other in pairs)
 
 
 def _is_called(reading: Reading) -> bool:
@@ -308,7 +285,7 @@ def other_choice(new: Reading, old: Reading) -> bool:
     told = (*old.subject, *old.predicate)
     lost = new.lacks(told)
     if old.has_verb("prefer") and {"prefer", "now"} <= new.labels and len(old.predicate) <= 3 and lost and fresh:
-        return not any(map(new.mentions, old.predicate)) and len(fresh) <= 3
+        return all(_is_frame_of(old, each, lost) for each in old.predicate if new.mentions(each)) and len(fresh) <= 3
     verbs = new.labels & old.labels & {"use", "want", "host", "direct"}
     if not verbs and not ("change" in new.labels and old.labels & {"use", "want", "host"}):
         return _prefers_reversed(new, old)
@@ -327,6 +304,13 @@ def other_choice(new: Reading, old: Reading) -> bool:
     if purpose:
         return all(_is_slot(reading, tokens) for reading, tokens in ((new, fresh), (old, lost)))
     return "host" in verbs and bool(shared)
+
+
+def _is_frame_of(old: Reading, token: Token, lost: tuple[Token, ...]) -> bool:
+    """What stays where a preference changes: the verb, or "for breakfast"."""
+    before = old.tokens[token.place - 1] if token.place else None
+    is_led = before is not None and "function" in before.labels and before.text not in old.determiners
+    return token.place == old.verb or (is_led and token.place > lost[-1].place)
 
 
 def _are_single(fresh: tuple[Token, ...], lost: tuple[Token, ...]) -> bool:
@@ -370,6 +354,8 @@ def replaced(new: Reading, old: Reading) -> bool:
     for token in new.tokens:
         is_contrast = _contrasts(new, token)
         if "from" in token.labels or _leaves(new, token) or token.text in _SWAPPED or is_contrast:
+            if _is_value_of(new, old, token):
+                return True
             given = next((each for each in new.contents if each.place > token.place), None)
             if given is None or given.place - token.place > 3:
                 continue
@@ -379,6 +365,13 @@ def replaced(new: Reading, old: Reading) -> bool:
             if told and (others or (not is_contrast and (len(told) == len(old.predicate) or _is_used(old, told[0])))):
                 return True
     return False
+
+
+def _is_value_of(new: Reading, old: Reading, token: Token) -> bool:
+    """ "On the first of the month instead of every *Monday*"."""
+    denied = [value for value in new.values if token.place < value.place <= token.place + 2]
+    same = any(one.kind == two.kind and not one.differs(two) for one in denied for two in old.values)
+    return same and bool(old.contents) and not new.lacks(old.contents)
 
 
 def _contrasts(new: Reading, token: Token) -> bool:
@@ -426,6 +419,8 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("negated", negated),
     ("other_state", other_state),
     ("done", done),
+    ("came_back", came_back),
+    ("postponed", postponed),
     ("other_instruction", other_instruction),
     ("other_choice", other_choice),
     ("other_slot", other_slot),

@@ -251,6 +251,8 @@ def _is_whole(piece: str, speech: Speech) -> bool:
 
 def _opens(rest: str, speech: Speech, *, is_asked: bool, has_mark: bool, has_joint: bool) -> bool:
     """Whether a clause of its own begins here."""
+    if has_joint and speech.starts("henceforth", rest):
+        return True
     if any(speech.starts(name, rest) for name in ("me", "my", "third", "please", "for_you")):
         return not speech.starts("relative", rest)
     if is_asked and _asks(rest, speech) and not speech.starts("relative", rest):

@@ -18,7 +18,7 @@ from uuid import UUID
 from recordari.core.described import DESCRIBED
 from recordari.core.items import normalised
 from recordari.core.text import terms
-from recordari.facts.rules.changes import OF_TIMES, RULES, is_done_by_another, is_new_holder
+from recordari.facts.rules.changes import OF_TIMES, RULES
 from recordari.facts.rules.claims import EXAMINED, is_single
 from recordari.facts.rules.frames import (
     CHANGES,
@@ -31,6 +31,7 @@ from recordari.facts.rules.frames import (
     qualifies,
 )
 from recordari.facts.rules.grammar import Token, alike, language_of
+from recordari.facts.rules.owners import is_changed_for_another, is_done_by_another, is_holder_gone, is_new_holder
 from recordari.facts.rules.reading import Reading, read
 from recordari.memory.rules import Retirement
 
@@ -184,13 +185,20 @@ def _has_other_object(newer: Statement, older: Statement) -> bool:
 
 def _is_unsure(new: Reading, old: Reading) -> bool:
     """A question, a plan, hearsay, a condition or an addition; or one of them tells of old times."""
-    if new.is_question or old.is_question or new.labels & _UNSURE or old.labels & {"plan", "says", "if"}:
+    unsure = new.labels & _UNSURE | old.labels & {"plan", "says", "if"}
+    if new.is_question or old.is_question or (unsure and not (unsure == {"plan"} and _are_both_duties(new, old))):
         return True
     if new.tokens[0].text in _OF - new.determiners and 1 not in new.valued:
         return True  # "Of the budget, a third is for …" tells of a part
     if "past" in old.labels and not new.labels & {"fix", "maybe"}:
         return True
     return "past" in new.labels and not new.labels & _STRONG
+
+
+def _are_both_duties(new: Reading, old: Reading) -> bool:
+    """ "Reports should go to Ann", and "reports should go to Ben from now on"."""
+    plans = [{token.text for token in each.tokens if "plan" in token.labels} for each in (new, old)]
+    return plans[0] == plans[1] == {"should"} and "now" in new.labels
 
 
 def _is_about_another(newer: Statement, older: Statement, new: Reading, old: Reading) -> bool:
@@ -346,19 +354,38 @@ def _speaks_of_somebody(new: Reading, old: Reading) -> bool:
 
 def _is_same_subject(new: Reading, old: Reading) -> bool:
     lacking = new.lacks(old.subject)
+    if _reach_the_same(new, old, lacking):
+        return True
     if is_same_thing(new, old.subject) or has_same_number(new, old):
         return True
     if "third" in new.labels and not new.subject:
         return any(old.mentions(token) for token in new.contents) and _all_names(lacking)
-    if is_done_by_another(new, old) or is_new_holder(new, old):
+    if is_done_by_another(new, old) or is_new_holder(new, old) or is_changed_for_another(new, old):
+        return True
+    if is_holder_gone(new, old) or _is_what_we_had(new, old):
         return True
     # The newer may name the thing that the older says something about.
     if "lead" in old.labels and "lead" in new.labels and "now" in new.labels:
         return bool(old.predicate) and not new.lacks(old.predicate)
     is_renamed = {"name", "now"} <= new.labels and "name" in old.labels
-    return (is_renamed or bool(new.labels & {"takeover", "rename"})) and any(
-        new.mentions(token) for token in old.predicate
-    )
+    is_left = any(
+        {"stop", "takeover"} <= token.labels for token in new.tokens
+    )  # "stepped down" tells of one's own office
+    is_taken = bool(new.labels & {"takeover", "rename"}) and not (is_left and new.subject)
+    return (is_renamed or is_taken) and any(new.mentions(token) for token in old.predicate)
+
+
+def _is_what_we_had(new: Reading, old: Reading) -> bool:
+    """ "Our firm prints a catalogue", and "the catalogue has been discontinued"."""
+    is_ours = "my" in old.main[0].labels and all("light" in token.labels for token in old.subject)
+    return is_ours and new.is_given_up and bool(new.subject) and not old.lacks(new.contents)
+
+
+def _reach_the_same(new: Reading, old: Reading, lacking: Sequence[Token]) -> bool:
+    """ "Anna's e-mail is …", and "write to Anna at …"."""
+    units = [{value.unit for value in each.values if value.kind == "contact"} for each in (new, old)]
+    is_named = len(lacking) < len(old.subject) or ("my" in old.labels and not new.subject)
+    return bool(units[0] & units[1]) and is_named and all("contact" in token.labels for token in lacking)
 
 
 def _all_names(tokens: Sequence[Token]) -> bool:

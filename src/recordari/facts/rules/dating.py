@@ -25,6 +25,7 @@ _RELATIVE = re.compile(
     r"|afgelopen|volgende|komende|aanstaande)\w{0,2}\b",
     re.IGNORECASE,
 )
+_HOUR = re.compile(r"\s(?:at|um|à|a las|às|alle|om)\s\d{1,2}(?:[:.h]\d\d)?(?:\s?[ap]m| uhr| h)?$", re.IGNORECASE)
 _ORDINAL = re.compile(r"\d(?:st|nd|rd|th)$", re.IGNORECASE)
 # "Two months ago" is exact to the month, "in two years" to the year.
 _MONTHS = re.compile(r"\b(?:months?|monate?n?|mois|mes|meses|mês|mesi|maand(?:en)?)\b", re.IGNORECASE)
@@ -48,8 +49,12 @@ def dated(text: str, *, at: datetime, speech: Speech, is_past: bool) -> str:
         date = _written(found, text[done : found.start_index], speech, is_habit=is_again)
         if date is None:
             continue
-        pieces.append(text[done : found.end_index] + date)
-        done = found.end_index
+        end = found.end_index
+        hour = _HOUR.search(text[found.start_index : end])
+        if hour is not None and not date.startswith(" ("):  # "on 12 July at 6": the year belongs to the month
+            end = found.start_index + hour.start()
+        pieces.append(text[done:end] + date)
+        done = end
     return "".join([*pieces, text[done:]])
 
 
@@ -65,7 +70,11 @@ def _written(found: TimeExpression, before: str, speech: Speech, *, is_habit: bo
         if moment is None or _RELATIVE.search(found.text) is None:
             return f"{de} {moment.year}" if moment is not None else None
         return f" ({moment.year})"
-    if start is None or end is None or start.hour or end.hour or end - start < timedelta(days=1):
+    if start is None or end is None:
+        return None
+    if speech.has("weekday", found.text) and end - start < timedelta(days=1):  # "on Friday at 2"
+        start, end = (moment.replace(hour=0, minute=0) for moment in (start, start + timedelta(days=1)))
+    if start.hour or end.hour or end - start < timedelta(days=1):
         return None
     if is_habit or _HABIT.search(before) or _ORDINAL.search(found.text) or _is_plural_weekday(found.text, speech):
         return None

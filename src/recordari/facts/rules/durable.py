@@ -93,6 +93,8 @@ def worth_of(clause: Clause, speech: Speech) -> Worth | None:
         return _wish(text, speech)
     if speech.starts("idle", text) and not speech.has("like", text):
         return None
+    if _breaks_off(text, speech):
+        return None
     if clause.is_question or (clause.is_conditional and not _is_rule(text, speech)) or _supposes(text, speech):
         return None
     if _is_decision(text, speech):
@@ -103,10 +105,23 @@ def worth_of(clause: Clause, speech: Speech) -> Worth | None:
         return Worth(category=Category.LEARNING, confidence=0.6)
     if speech.has("maybe", text):
         return None
+    if speech.starts("henceforth", text) and speech.has("verb", text) and not speech.has("mood", text):
+        return Worth(category=Category.WORKFLOW, confidence=0.7)  # "from now on samples go by courier"
     is_cause = speech.has("causal", text) and speech.has("verb", text) and not speech.has("mood", text)
     if is_cause and subject_of(text, speech) is Subject.THING:
         return Worth(category=Category.LEARNING, confidence=0.6)
     return _stated(text, speech)
+
+
+def _breaks_off(text: str, speech: Speech) -> bool:
+    """ "My flatmate isn't": what isn't so, stands in another clause."""
+    return speech.code == "en" and _AUXILIARY.search(text) is not None
+
+
+_AUXILIARY = re.compile(
+    r"\s(?:is|isn't|are|aren't|was|wasn't|does|doesn't|do|don't|did|didn't|can|can't|will|won't|has|hasn't|have|haven't)\W*$",
+    re.IGNORECASE,
+)
 
 
 def _supposes(text: str, speech: Speech) -> bool:
@@ -128,11 +143,15 @@ def is_statement(clause: Clause, speech: Speech) -> bool:
 
 def _says_something(text: str, speech: Speech) -> bool:
     """Not "I have!" or "Me too"."""
-    fewest = FEWEST_WORDS - (speech.starts("me", text) and speech.code == "en")
+    is_short = (speech.starts("me", text) and speech.code == "en") or _I_AM.match(text) is not None
+    fewest = FEWEST_WORDS - is_short
     words = speech.words(text)
     filled = [word for word in words if word.text not in _FILLERS and not speech.has("me", word.text)]
     told = [word for word in filled if not any(speech.has(name, word.text) for name in _NOTHING_TOLD)]
     return (len(words) >= fewest and bool(told)) or speech.has("callme", text)
+
+
+_I_AM = re.compile(r"(?:soy|sou|sono)\s\w{4}", re.IGNORECASE)
 
 
 def _is_request(clause: Clause, speech: Speech) -> bool:
@@ -148,7 +167,8 @@ def _is_request(clause: Clause, speech: Speech) -> bool:
         if is_thing or any(found is not None and found.end > standing.end for found in longer):
             return True
         text = rest
-    return any(speech.starts(name, text) for name in ("order", "dont", "please", "for_you"))
+    is_asked = speech.starts("please", clause.text)  # "bitte immer höchstens eine halbe Seite"
+    return is_asked or any(speech.starts(name, text) for name in ("order", "dont", "for_you"))
 
 
 def _is_verbless(text: str, speech: Speech) -> bool:
@@ -205,7 +225,8 @@ def subject_of(text: str, speech: Speech) -> Subject:
     if (sub := speech.start("sub", text)) is not None:
         return _after_occasion(text[sub.end :].lstrip(), speech)
     mine = speech.find("my", text[:NEAR])
-    if mine is not None and not speech.has("verb", text[: mine.start]) and not speech.has("sub", text[: mine.start]):
+    before = text[: mine.start] if mine is not None else ""
+    if mine is not None and not any(speech.has(name, before) for name in ("verb", "sub", "me")):
         head = text[mine.end : mine.end + FAR]
         return Subject.KIN if speech.has("kin", " ".join(head.split()[:3])) else Subject.MINE
     if speech.starts("third", text):
@@ -257,7 +278,9 @@ def _stated(text: str, speech: Speech) -> Worth | None:
         is_kept = not is_past(text, speech) or is_change
     else:
         is_kept = _is_state(text, speech, subject) or is_change or (is_dated and _has_anchor(text, speech))
-    return Worth(category=_topic(text, speech, subject), confidence=0.75 if is_mine else 0.6) if is_kept else None
+    is_felt = subject is Subject.THING and speech.has("to_me", text) and not speech.has("work", text)
+    category = Category.PERSONAL if is_felt else _topic(text, speech, subject)  # "penicillin gives me a rash"
+    return Worth(category=category, confidence=0.75 if is_mine else 0.6) if is_kept else None
 
 
 def _has_anchor(text: str, speech: Speech) -> bool:
@@ -266,8 +289,8 @@ def _has_anchor(text: str, speech: Speech) -> bool:
 
 def _is_anchored(text: str, speech: Speech) -> bool:
     """Whether a statement about a thing is a rule or a figure of the speaker's world, not common knowledge or small talk."""
-    if is_past(text, speech) and not speech.has("change", text):
-        return False
+    if is_past(text, speech) and (not speech.has("change", text) or _LONG_AGO.search(text) is not None):
+        return False  # "was signed in 1713"
     is_own = speech.has("my", text) or _NUMBER.search(text) is not None or speech.has("weekday", text)
     if speech.has("bound", text):
         return True
@@ -277,12 +300,18 @@ def _is_anchored(text: str, speech: Speech) -> bool:
     return (speech.has("verb", text) or is_moved) and (is_own or speech.has("to_me", text))
 
 
+_LONG_AGO = re.compile(r"(?<!\d)1[0-8]\d\d(?!\d)|(?<!\d)19[0-4]\d(?!\d)")
+_IS_DOING = re.compile(r"\s(?:is|are)\s(?!being|missing)\w{2,20}ing\b", re.IGNORECASE)
+
+
 def _is_state(text: str, speech: Speech, subject: Subject) -> bool:
     """Whether it tells how things are, or what happens again and again."""
     if subject in {Subject.KIN, Subject.MINE}:
         is_verbless = speech.code == "en" and not speech.has("verb", text)
         if is_verbless and not any(_VERB_ENDING.match(word) for word in _WORD.findall(text)[2:]):
             return False
+        if subject is Subject.MINE and _IS_DOING.search(text) is not None and not _has_anchor(text, speech):
+            return False  # "my coffee is getting cold"
         if speech.starts("my", text) and _FUTURE.search(text) is not None and not _has_anchor(text, speech):
             return False  # "my dad will cry"
         return not is_past(text, speech) or _NUMBER.search(text) is not None

@@ -37,6 +37,9 @@ FEWEST_TERMS = 3
 LONGEST_SUBJECT = 5  # words
 LONGEST = 400  # characters of a fact
 NOT_PEOPLE = frozenset({"assistant", "ai", "bot", "system", "tool", "agent", "model", "function"})
+_CHANGED = re.compile(r"((?:my|our)(?:\s[\w'-]{1,30}){1,4}) (?:has |have )?(?:changed|moved|is new)\b", re.IGNORECASE)
+_IT_IS = re.compile(r"(?:it's|it is)(?: now)?\s(?=[\w+])", re.IGNORECASE)
+"""Of what changed in the clause before: "my number changed, it's 555-0148 now"."""
 _ALSO = re.compile(r"^(i|we)\salso(?=\s)", re.IGNORECASE)
 _CALLED = re.compile(
     r"[\s:]{0,3}(?:(?:just|simply|please|maar|gewoon|einfach|ruhig|doch|bitte|simplement|juste|simplemente|solo|só|apenas"
@@ -99,8 +102,14 @@ def wish_in(sentence: str, speech: Speech) -> Form | None:
 def _kept(text: str, speech: Speech) -> Iterator[tuple[Clause, Worth]]:
     """The clauses that are worth keeping; "she" is the person named before."""
     person: str | None = None
+    thing: str | None = None
     for clause in clauses_of(text, speech):
         said = clause
+        if speech.code == "en" and thing is not None and (told := _IT_IS.match(clause.text)) is not None:
+            said = clause = replace(clause, text=f"{thing} is {clause.text[told.end() :]}")
+        thing = changed[1] if (changed := _CHANGED.match(clause.text)) is not None else None
+        if changed is not None and changed.end() == len(clause.text):
+            continue  # that it changed says nothing
         if subject_of(clause.text, speech) is Subject.PERSON:
             if person is None:
                 continue

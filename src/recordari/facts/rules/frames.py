@@ -34,7 +34,7 @@ def other_value(new: Reading, old: Reading) -> bool:
     if new.is_past and not old.is_past and not new.labels & (CHANGES | {"now"}):
         return False  # "took five days off" happened once
     differing = [pair for pair in _paired(new, old) if pair[0].differs(pair[1])]
-    if any(new.denies(one.place) != old.is_negated for one, _ in differing):
+    if any(new.denies(one.place) != (old.is_negated and not _is_at_most(old, two)) for one, two in differing):
         return False
     if not differing or (not new.labels & (CHANGES | {"now"}) and _is_said_of_another(new, old, differing[0][0])):
         return False
@@ -45,6 +45,11 @@ def other_value(new: Reading, old: Reading) -> bool:
         is_reply = all("reply" in each.labels and not _tells_of_self(each) for each in (new, old))
         return is_reply and not new.lacks(old.contents) and not old.lacks(new.contents)
     return all(_is_same_frame(new, old, one, other) for one, other in differing)
+
+
+def _is_at_most(old: Reading, value: Value) -> bool:
+    """ "May not be larger *than* 10 MB" denies nothing."""
+    return bool(value.place) and old.tokens[value.place - 1].text in {"than", "als", "que", "di", "dan", "do que"}
 
 
 def _tells_of_self(reading: Reading) -> bool:
@@ -78,9 +83,22 @@ def _paired(new: Reading, old: Reading) -> list[tuple[Value, Value]]:
     for before in olds:
         same = [value for value in olds if _measures_same(value, before)]
         news = [value for value in new.values if _measures_same(value, before)]
+        if len(same) == 1 and not news and (bare := _bare(new, before)) is not None:
+            news = [bare]
         if len(same) == 1 and news and all(value.differs(before) for value in news):
             pairs.append((news[-1], before))
     return pairs
+
+
+def _bare(new: Reading, before: Value) -> Value | None:
+    """The only number of a change, told without what it counts: "went up to 4.50", "sorry, it holds 10"."""
+    units = {"hours", "minutes", "days", "weeks"} & {token.text for token in new.tokens}
+    is_told = before.kind in {"count", "money"} or (before.kind == "duration" and bool(units))
+    if not is_told or not new.labels & (CHANGES | {"now"}):
+        return None
+    told = [value for value in new.values if value.kind not in SCHEDULE]
+    is_bare = len(told) == 1 and told[0].kind == "number" and not told[0].unit
+    return told[0] if is_bare and not is_house_number(told[0], new.tokens, new.words) else None
 
 
 def _measures_same(one: Value, other: Value) -> bool:
@@ -96,15 +114,18 @@ def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool
     after = tuple(token for token in old.contents if token.place in places and token.place >= other.end)
     shared = [token for token in new.contents if old.mentions(token)]
     lacking = new.lacks(telling(before))
-    if new.labels & {"change", "now"}:  # "weighs", and "is down to"
+    if new.labels & {"change", "now"} or new.introduced:  # "weighs", and "is down to"
         lacking = tuple(token for token in lacking if token.place != old.verb and not _is_participle(old, token))
+    if other.kind in SCHEDULE:  # "at noon on Mondays", and "on Tuesdays"
+        lacking = tuple(token for token in lacking if "daypart" not in token.labels or token.place < old.verb)
     if other.kind in {"contact", "number"}:  # "reach the shop at", and "the number of the shop"
         lacking = tuple(token for token in lacking if "contact" not in token.labels)
     is_loose = "change" in new.labels and len(shared) > 2 and len(lacking) == 1
     if lacking and not (is_loose and lacking[0].place > old.verb and not lacking[0].is_name):
         return False
     if not shared:
-        return _same_words(new, old)
+        is_only = other.kind == "contact" and not new.contents and all("contact" in token.labels for token in before)
+        return is_only or _same_words(new, old)
     if _has_other_head(new, before):
         return False
     lacks_verb = other.kind != "contact" and _lacks_verb(new, old, other)
@@ -115,6 +136,7 @@ def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool
     if _is_long_ago(old, other) or _is_long_ago(new, one):
         return False
     told = tuple(token for token in before if token.place != old.verb) or after or before
+    told = told or old.tokens[old.verb : old.verb + 1]  # "we *deploy* on Fridays", and "deployments happen on"
     if not any(alike(token.key, each.key) for token in shared for each in told):
         return False  # what they share says nothing about the value
     if any(qualifies(new, old, token) or is_turned(new, old, token) for token in shared):
@@ -153,7 +175,11 @@ def _is_further_number(new: Reading, old: Reading, said: Value) -> bool:
 
 
 def _is_verb_of(new: Reading, token: Token, value: Value) -> bool:
-    """Whether a word stands between "now" and the value: "now *counts* 41"."""
+    """Whether a word stands between "now" and the value: "now *counts* 41", "*nimmt* jetzt 3 Euro"."""
+    between = new.tokens[token.place + 1 : value.place]
+    is_led = bool(between) or bool(new.introduced)  # "after the rebuild the hall *seats* 300"
+    if token.place == new.verb and is_led and all("now" in each.labels for each in between):
+        return True
     return token.place + 1 == value.place and token.place > 0 and "now" in new.tokens[token.place - 1].labels
 
 
@@ -199,7 +225,8 @@ def qualifies(new: Reading, old: Reading, token: Token) -> bool:
     if before.kind == "owns" and before.place:  # "children's yoga", "Anna's address"
         owner = new.tokens[before.place - 1]
         return owner.is_content and not old.mentions(owner)
-    if not before.is_content or before.place in new.valued or old.mentions(before):
+    outside = new.valued | new.introduced  # "after the *raise* Tobias earns"
+    if not before.is_content or before.place in outside or old.mentions(before):
         return False
     return not any(alike(token.key, each.key) and not each.place for each in old.contents) or before.kind == "word"
 
@@ -214,6 +241,9 @@ def is_narrowed(new: Reading, old: Reading, until: int) -> bool:
     if any(qualifies(new, old, token) for token in shared):
         return True
     between = [token for token in new.contents if shared and shared[0].place < token.place < until]
+    done = next((place for place, token in enumerate(between) if token.text.endswith("ed")), len(between))
+    if new.words.code == "en" and until < len(new.tokens) and shared and new.tokens[until].clause != shared[0].clause:
+        between = between[:done]  # "the parcel *cleared customs* and was delivered"
     return any(not old.mentions(token) and token.clause == shared[0].clause for token in between)
 
 
@@ -267,6 +297,19 @@ def corrected(new: Reading, old: Reading) -> bool:
     return bool(is_sure) and bool(lost) and bool(fresh) and old.has_verb("be", "name", "lead", "cost", "at")
 
 
+def postponed(new: Reading, old: Reading) -> bool:
+    """An occasion with a date was put off, whatever the new date: "pushed my exam to the week after"."""
+    if "postpone" not in new.labels or not old.subject or old.is_past or old.is_negated or new.is_negated:
+        return False
+    dated = [value for value in old.values if value.kind in SCHEDULE]
+    again = [value for value in new.values if any(_measures_same(value, each) for each in dated)]
+    if not dated or again or new.lacks(telling(old.subject)):
+        return False
+    return not any(
+        qualifies(new, old, token) or is_turned(new, old, token) for token in new.contents if old.mentions(token)
+    )
+
+
 def has_same_number(new: Reading, old: Reading) -> bool:
     """ "Lane 3 of the pool", and "lane 3"."""
     return bool(old.identifiers) and old.identifiers == new.identifiers and not old.lacks(new.subject)
@@ -276,6 +319,8 @@ def puts_right(new: Reading, old: Reading) -> bool:
     """ "I meant pier 7, not pier 4": the newer denies the value of the older, and gives another."""
     if len(new.contents) > LONGEST_CORRECTION or is_passing(new) or old.is_past:
         return False
+    if _names_instead(new, old):
+        return True
     for denied in new.values:
         near = new.tokens[max(denied.place - 3, 0) : denied.place]
         if not any(token.text in _DENIED and token.clause == new.tokens[denied.place].clause for token in near):
@@ -284,6 +329,18 @@ def puts_right(new: Reading, old: Reading) -> bool:
         others = [value for value in new.values if _measures_same(value, denied) and value.differs(denied)]
         if is_old and others and any(old.mentions(token) for token in new.contents):
             return not new.lacks(telling(old.subject))
+    return False
+
+
+def _names_instead(new: Reading, old: Reading) -> bool:
+    """ "It's Halliwell, not Halloran": a name in the place of the one that the older tells."""
+    if not old.has_verb("be", "name") or old.is_negated or not old.predicate:
+        return False
+    for given, comma, no, denied in zip(*(new.tokens[start:] for start in range(4)), strict=False):
+        if comma.text != "," or "not" not in no.labels or not given.is_name or old.mentions(given):
+            continue
+        if alike(denied.key, old.predicate[-1].key) and old.predicate[-1].is_name:
+            return any(new.mentions(token) for token in old.subject)
     return False
 
 
@@ -343,13 +400,14 @@ def _is_one_of(token: Token, tokens: tuple[Token, ...]) -> bool:
 
 def telling(named: tuple[Token, ...]) -> tuple[Token, ...]:
     """The words that tell which thing it is: "billing" of "the billing service", unless there is nothing else."""
-    named = tuple(token for token in named if "kin" not in token.labels or not _is_named_too(token, named))
+    named = tuple(token for token in named if token.is_name or not _is_named_too(token, named))
     places = {token.place for token in named if "light" not in token.labels}
     return tuple(
         token for token in named if "light" not in token.labels or not places & {token.place - 1, token.place + 1}
     )
 
 
-def _is_named_too(kin: Token, named: tuple[Token, ...]) -> bool:
-    """ "My cousin Beth" is Beth."""
-    return any(token.place == kin.place + 1 and token.is_name for token in named)
+def _is_named_too(noun: Token, named: tuple[Token, ...]) -> bool:
+    """ "My cousin Beth" is Beth, and "our dog Balu" is Balu."""
+    is_one = "kin" in noun.labels or bool(noun.place)
+    return is_one and any(token.place == noun.place + 1 and token.is_name for token in named)

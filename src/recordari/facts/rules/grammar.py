@@ -29,6 +29,7 @@ _LISTS_OF_VALUES = frozenset(
     """months weekdays weekdays_more days numbers tens clock_before clock_after evening seconds minutes hours daily weekly
     monthly yearly""".split()
 )
+_UNITS_OF_TIME = ("months", "weekdays", "daily", "weekly", "monthly", "yearly")
 _STILL_CONTENT = _LISTS_OF_VALUES | frozenset(
     "kin countries languages favourite contact season daypart profession act light".split()
 )
@@ -120,6 +121,7 @@ def words_of(code: str) -> Words:
             for phrase in _phrases(text):
                 labels.setdefault(phrase, set()).add(name)
     common = {phrase for phrase, found in labels.items() if " " not in phrase and found != {"light"}}
+    common |= {word for name in _UNITS_OF_TIME for word in _phrases(table.get(name, ""))}
     blankless = not table["stemmer"]
     stemmer = Stemmer.Stemmer(table["stemmer"]) if table["stemmer"] else None
     pending = table.get("pending")
@@ -226,7 +228,8 @@ def tokens_of(text: str, code: str) -> tuple[Token, ...]:
     while place < len(raw):
         kind, piece, starts = raw[place]
         size, labels = _labelled(raw, place, words) if kind in {"word", "phrase"} else (1, frozenset[str]())
-        if piece[:1].isupper() and not starts and code != "de" and not labels <= _WRITTEN_LARGE:
+        is_large = piece[:1].isupper() and not starts and code != "de" and not (code == "en" and piece == "I")
+        if is_large and not labels <= _WRITTEN_LARGE:
             size, labels = 1, frozenset()  # "May", "Max", "Rose": a name, whatever the word means
         if size == 1 and piece.casefold() in words.apart:
             labels |= _labelled_apart(raw[place + 1 : place + 1 + FARTHEST], words.apart[piece.casefold()])
@@ -240,10 +243,12 @@ def tokens_of(text: str, code: str) -> tuple[Token, ...]:
             forced = clause
         elif kind == "word" and not labels and forced == clause:
             labels = words.forms.get(words.stem(folded), labels)
+        elif code == "en" and kind == "word" and not labels and _is_order(tokens, raw, place):
+            labels = frozenset({"direct"})
         tokens.append(
             Token(
                 text=folded,
-                key=words.stem(folded) if kind == "word" and size == 1 else folded,
+                key=" ".join(map(words.stem, folded.split())) if kind == "word" else folded,
                 kind="word" if kind == "phrase" else kind,
                 labels=labels - {"ask"},
                 place=len(tokens),
@@ -253,6 +258,17 @@ def tokens_of(text: str, code: str) -> tuple[Token, ...]:
         )
         place += size
     return tuple(tokens)
+
+
+def _is_order(before: list[Token], raw: list[tuple[str, str, bool]], place: int) -> bool:
+    """Whether an unknown word opens a sentence before an article or "my": "Sign my letters with"."""
+    opens = all(token.text == "," or token.labels & {"now"} or token.text in _ASKED for token in before)
+    following = raw[place + 1][1] if place + 1 < len(raw) else ""
+    return opens and following in _BEHIND_AN_ORDER
+
+
+_ASKED = frozenset("please always never".split())
+_BEHIND_AN_ORDER = frozenset("the a an my me our us all any every your".split())
 
 
 def _labelled_apart(following: list[tuple[str, str, bool]], phrases: tuple[tuple[str, str], ...]) -> set[str]:
@@ -311,7 +327,7 @@ _CJK_VALUE = re.compile(
     r"(?P<cjkdate>\d{1,2}月(?:\d{1,2}[日号])?)|(?P<cjkday>(?:周|星期|礼拜)[一二三四五六日天]|[月火水木金土日]曜日?)"
     r"|(?P<cjkclock>(?:上午|下午|晚上|早上|午前|午後|夜)?[\d一二三四五六七八九十]{1,3}[点時](?:半|\d{1,2}分)?)"
     r"|(?P<cjkcount>(?:[\d,.]{1,12}[万千百]?|[一二三四五六七八九十百千万两]{2,8})(?:円|元|块|人|個|个|台|公斤|分钟|小时|天|年|本|枚|歳|岁|次|回|名|GB|kg|%))"
-    r"|(?P<id>[A-Za-z]*-?\d[\w-]{0,12}|[A-Za-z][\w.-]{1,30})|(?P<mark>[。，、！？,.!?：:])"
+    r"|(?P<id>[A-Za-z]*-?\d[A-Za-z0-9_-]{0,12}|[A-Za-z][\w.-]{1,30})|(?P<mark>[。，、！？,.!?：:])"
 )
 _HIRAGANA = re.compile(r"[\u3040-\u309f]")
 

@@ -21,8 +21,13 @@ _GENERIC = frozenset({"", "user", "human", "me", "customer", "client"})
 _AFTER_S = ("s", "x", "z", "ß")
 _SHORT = {"'m": "is", "'ve": "has", "'d": "would", "'ll": "will"}
 _SHORT_PLURAL = {"'re": "are", "'ve": "have", "'d": "would", "'ll": "will"}
+_PARENT = re.compile(r"^(?:mum|mom|dad|grandma|grandpa|granny|grandad|granddad)(?=['\s])", re.IGNORECASE)
+"""As children say it: "Dad has moved"."""
 _WE = re.compile(r"(?<![\w'-])we(?P<short>'re|'ve|'ll|'d)?(?![\w'-])", re.IGNORECASE)
-_NAMED = re.compile(r"\s(?P<noun>[\w-]{2,30})(?:\s[A-ZÀ-Þ][\w-]{1,30})?(?=[\s,']|$)")
+_NAMED = re.compile(
+    r"\s(?:(?:new|old|older|younger|little|big|best|youngest|eldest|oldest)\s)?"
+    r"(?P<noun>[\w-]{2,30})(?:\s[A-ZÀ-Þ][\w-]{1,30})?(?=[\s,']|$)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +46,8 @@ class Names:
 
     def resolved(self, text: str) -> str:
         """A statement with the name of its speaker."""
+        if self.speech.code == "en":
+            text = _PARENT.sub(lambda found: f"my {found.group().lower()}", text)
         rest = self._rewritten(self._with_subject(text))
         rest = rest if rest.startswith(self.speaker) else rest[:1].upper() + rest[1:]
         if self._still_speaks(rest) and not rest.startswith(self.speaker):
@@ -187,7 +194,8 @@ def is_unclear(text: str, speech: Speech) -> bool:
     before = text[: found.start()]
     names = (each for each in _SOMEBODY.finditer(before) if each.start())
     is_named = any(not speech.has("me", each.group()) and not speech.has("weekday", each.group()) for each in names)
-    return not is_named and not speech.has("kin", before)
+    is_owned = bool(found["whose"]) and speech.has("my", before)  # "my guide dog, her name is"
+    return not is_named and not is_owned and not speech.has("kin", before)
 
 
 def with_pronouns(text: str, person: str) -> str:

@@ -28,7 +28,7 @@ _BEFORE_NOUNS = frozenset().union(*DETERMINERS.values(), "alla della dalla nella
 """Of all languages: the one of a short text is a guess."""
 _WITHOUT_MEANING = frozenset({"function", "me", "my", "third", "their", "be"})
 _PRESENT_FORMS = frozenset(
-    "is are am i'm we're he's she's they're it's isn't aren't has have hasn't haven't i've we've they've".split()
+    "is are am i'm we're he's she's they're it's isn't aren't has have hasn't haven't i've we've they've can may must will".split()
 )
 _NEW = frozenset("new neue neuen nouveaux nouvelles nuevos nuevas novos novas nuovi nuove nieuwe".split())
 _PAST_FORMS = frozenset({"was", "were", "had"})
@@ -37,6 +37,9 @@ _DROPS_PRONOUNS = frozenset({"es", "pt", "it"})
 _FIRST_PERSON = ("o", "oy", "ou", "ei", "é", "í", "mos")
 _RELATIVE = frozenset({"which", "who", "whose", "whom"})  # what they add is a remark
 _ANDS = frozenset({"and", "but", "und", "aber", "et", "mais", "y", "pero", "e", "mas", "ma", "en", "maar"})
+_DUTIES = frozenset("job responsibility task duty remit".split())
+_UNTIL_NOW = frozenset({"since", "in months", "in years", "in weeks", "in ages", "for months", "for years", "for ages"})
+_NOT_SINCE = frozenset({"hasn't", "haven't"})
 LONG_INTRODUCTION = 5
 
 
@@ -59,13 +62,35 @@ class Reading:
     @cached_property
     def labels(self) -> frozenset[str]:
         """The labels of all words that do what their label says: in "the left eye" nothing is left."""
-        return frozenset(label for token in self.tokens for label in self._labels_of(token))
+        found = frozenset(label for token in self.tokens for label in self._labels_of(token))
+        more = {label for label, is_so in (("lead", self._is_ones_duty), ("change", self._is_set_to)) if is_so}
+        return found | more
+
+    @cached_property
+    def _is_set_to(self) -> bool:
+        """ "Was patched to build 318": a verb that nobody listed, with a value as its goal."""
+        if self.words.code != "en":
+            return False
+        starts = {value.place for value in self.values if value.kind in {"number", "count", "money", "clock"}}
+        verbs = (token.place for token in self.tokens if token.text.endswith("ed") and not token.labels)
+        return any(self._leads_to(place, starts) for place in verbs)
+
+    def _leads_to(self, verb: int, starts: set[int]) -> bool:
+        return bool({verb + 2, verb + 3} & starts) and self.tokens[verb + 1].text == "to"
+
+    @cached_property
+    def _is_ones_duty(self) -> bool:
+        """ "The contracts are Mateo's job"."""
+        pairs = zip(self.tokens, self.tokens[1:], strict=False)
+        return any(owns.kind == "owns" and what.text in _DUTIES for owns, what in pairs)
 
     def _labels_of(self, token: Token) -> frozenset[str]:
         if self.is_attribute(token):
             return frozenset()
         if token.text in _NEW and token.place and token.place - 1 in self.valued:
             return token.labels - {"now"}  # "two new cards" are no change
+        if token.text == "too" and token.place + 1 < len(self.tokens) and self.tokens[token.place + 1].kind == "word":
+            return token.labels - {"also"}  # "too small"
         return token.labels
 
     def is_attribute(self, token: Token) -> bool:
@@ -123,6 +148,10 @@ class Reading:
         places = []
         for number, token in enumerate(self.main[1:]):
             is_start = token.text in self.determiners or bool(token.labels & {"my", "me", "third", "their"})
+            before = self.tokens[token.place - 1]
+            is_start = is_start or (
+                self.words.code == "en" and token.is_name and before.is_content and not before.is_name
+            )
             if token.labels & _BOUNDARIES or (number and is_start):
                 break
             places.append(token.place)
@@ -243,11 +272,19 @@ class Reading:
     def endings(self) -> tuple[Token, ...]:
         """The words that say so: "stopped", but not "won't stop"."""
         found = [token for token in self.tokens if token.labels & {"stop", "longer"} and not self.is_attribute(token)]
-        return tuple(token for token in found if not self._is_denied(token))
+        return (*(token for token in found if not self._is_denied(token)), *self._not_since)
+
+    @cached_property
+    def _not_since(self) -> tuple[Token, ...]:
+        """The "hasn't" of "hasn't touched coffee since March"."""
+        last = max((token.place for token in self.tokens if token.text in _UNTIL_NOW), default=0)
+        return tuple(token for token in self.tokens if token.text in _NOT_SINCE and token.place < last)
 
     def _is_denied(self, ending: Token) -> bool:
         if "stop" not in ending.labels:
             return False
+        if ending.place and self.tokens[ending.place - 1].text == "be":
+            return True  # "can be cancelled"
         for each in reversed(self.tokens[: ending.place]):
             if each.clause != ending.clause or each.text in _ANDS:
                 return False  # "hasn't smoked since May and is done with it"
@@ -258,7 +295,8 @@ class Reading:
     @cached_property
     def is_negated(self) -> bool:
         """Its main clause denies something."""
-        if any("stop" in token.labels and self._is_denied(token) for token in self.main):
+        stops = [token for token in self.main if "stop" in token.labels and self.tokens[token.place - 1].text != "be"]
+        if any(map(self._is_denied, stops)):
             return False  # "won't quit"
         return any(token.labels & {"not", "longer"} and not self._is_answer(token) for token in self.main)
 
@@ -282,12 +320,15 @@ class Reading:
     @cached_property
     def is_given_up(self) -> bool:
         """Its main clause says that something is no longer so."""
-        return any(token.labels & {"stop", "longer"} and not self.is_attribute(token) for token in self.main)
+        said = [token for token in self.main if token.labels & {"stop", "longer"} and not self.is_attribute(token)]
+        return any(not (token.place and self.tokens[token.place - 1].text == "be") for token in said)
 
     def mentions(self, token: Token) -> bool:
         """Whether a word of another statement is in this one, in any form."""
         if "kin" in token.labels:  # hermano, and hermana
             return any(token.text.removesuffix("s") == each.text.removesuffix("s") for each in self.tokens)
+        if token.is_name and self.words.code != "de":  # Falk is not Falke
+            return token.text.removesuffix("s") in self._texts
         known = self._mentioned.get(token.key)
         if known is None:
             known = token.key in self._keys or any(alike(token.key, key) for key in self._keys)
@@ -301,6 +342,10 @@ class Reading:
             for token in self.tokens
             if token.kind in {"word", "id", "mail"} and not token.labels & _WITHOUT_MEANING
         )
+
+    @cached_property
+    def _texts(self) -> frozenset[str]:
+        return frozenset(token.text.removesuffix("s") for token in self.tokens if token.kind in {"word", "id", "mail"})
 
     @cached_property
     def _mentioned(self) -> dict[str, bool]:

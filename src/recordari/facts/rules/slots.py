@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from recordari.facts.rules.frames import is_passing
 from recordari.facts.rules.grammar import Token, alike
 from recordari.facts.rules.reading import Reading
+from recordari.facts.rules.values import CALENDAR, Value
 
 MOST_IN_SLOT = 3
 _ONE_AT_A_TIME = frozenset("be use host name at live work lead prefer want direct".split())
@@ -109,7 +111,8 @@ def _is_circumstance(slot: Slot) -> bool:
     """ "Meets *in* the library": it says where or how, not what."""
     lead = next((token for token in reversed(slot.before) if token.text not in _ARTICLES), None)
     is_led = all(tokens[0].text in _PLACES and len(tokens) > 1 for tokens in (slot.old, slot.new))  # "au café", "à la"
-    return is_led or (lead is not None and lead.text in _PLACES and len(slot.before) > 2)
+    goes = lead is not None and lead.text == "to" and any(token.text in _GOES for token in slot.before)
+    return is_led or goes or (lead is not None and lead.text in _PLACES and len(slot.before) > 2)
 
 
 def _is_of_own(slot: Slot) -> bool:
@@ -118,6 +121,7 @@ def _is_of_own(slot: Slot) -> bool:
 
 
 _ANYTHING = frozenset("use keep make give put set send write add utilise donne usa dame gib nutze gebruik geef".split())
+_GOES = frozenset("go goes sent send delivered addressed report reports".split())
 _ARTICLES = frozenset("the a an der die das den dem le la l' les el los las il lo o os as de het".split())
 _PLACES = frozenset("in at on by im am mit per bei auf à au en dans chez em no na a al allo alla op".split()) - {
     "a",
@@ -130,16 +134,39 @@ def slot_of(new: Reading, old: Reading) -> Slot | None:
 
     A newer that first says why is compared without that: "The house was sold, our landlord is …".
     """
+    since = {value.place for value in new.values if value.kind in CALENDAR and _is_since(new, value)}
+    tokens = [token for token in new.tokens if token.place not in since]
     other = [token for token in old.tokens if _counts(token)]
     marks = [token.place for token in new.tokens if token.text in {",", ":", ";", "."}]
+    marks += [max(new.introduced)] if new.introduced else []
+    been = {one.place for one, two in pairwise(new.tokens) if two.text == "been"}
+    tokens = [token for token in tokens if token.place not in been and token.text != "been"]  # "has been meeting"
     for start in (0, *(place + 1 for place in marks)):
-        one = [token for token in new.tokens[start:] if _counts(token)]
+        if start and old.subject and start < len(new.tokens) and "third" in new.tokens[start].labels:
+            one = [token for token in tokens if token.place > start and _counts(token)]  # "…, she goes to school in"
+            if (slot := _differing(one, [token for token in other if token.place >= old.verb])) is not None:
+                return slot
+        one = [token for token in tokens if token.place >= start and _counts(token)]
         if (slot := _differing(one, other)) is not None:
             return slot
-    return None
+    cause = next((token.place for token in new.tokens if token.place and token.text in _CAUSES), None)
+    if cause is None:
+        return None
+    return _differing([token for token in tokens if token.place < cause and _counts(token)], other)
+
+
+def _is_since(new: Reading, value: Value) -> bool:
+    """ "Seit März", "since Monday"."""
+    return bool(value.place) and bool(new.tokens[value.place - 1].labels & {"now", "after"})
+
+
+_HAVING = frozenset("takes take drinks drink wants want has have likes like eats eat".split())
+"""How one has one's coffee is the same with each of them."""
+_CAUSES = frozenset("since because as weil da seit car puisque porque desde perché poiché want omdat sinds".split())
 
 
 def _differing(one: list[Token], other: list[Token]) -> Slot | None:
+    one, other = (tokens[1:] if tokens and tokens[0].text in _ARTICLES else tokens for tokens in (one, other))
     first = 0
     while first < min(len(one), len(other)) and _is_same(one[first], other[first]):
         first += 1
@@ -165,8 +192,10 @@ _ADVERBS = frozenset(
 
 
 def _is_same(one: Token, other: Token) -> bool:
-    return one.text == other.text or (
-        one.kind == other.kind == "word" and not one.is_name and alike(one.key, other.key)
+    return (
+        one.text == other.text
+        or (one.text in _HAVING and other.text in _HAVING)
+        or (one.kind == other.kind == "word" and not one.is_name and alike(one.key, other.key))
     )
 
 

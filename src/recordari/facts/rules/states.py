@@ -28,20 +28,38 @@ def given_up(new: Reading, old: Reading) -> bool:
     if not new.is_ended or old.is_given_up or old.is_negated or old.is_past or is_passing(new) or _is_moment(new):
         return False
     found = [*new.endings, *(token for token in new.tokens if "more" in token.labels)]
-    cues = {token.clause for token in found}
-    scope = [token for token in new.contents if token.clause in cues and not _is_purpose(new, old, token)]
+    clauses = {token.clause for token in found}
+    return _has_stopped(new, old, found, clauses) or (
+        len(clauses) > 1 and any(_has_stopped(new, old, found, {clause}) for clause in clauses)
+    )
+
+
+def _has_stopped(new: Reading, old: Reading, found: list[Token], cues: set[int]) -> bool:
+    """Whether the clauses in which something ends name what the older tells, and nothing else."""
+    verbs = (
+        token for token in new.tokens if token.labels and token.labels <= {"direct", "use"} and old.mentions(token)
+    )
+    told = (*new.contents, *verbs)
+    scope = [token for token in told if token.clause in cues and not _is_purpose(new, old, token)]
     behind = [token for token in scope if any(token.clause == cue.clause and token.place > cue.place for cue in found)]
     ahead = [token for token in scope if token not in behind and not old.mentions(token)]
     if len(ahead) <= 2 and any(map(old.mentions, behind)):
         scope = behind
     subject = set(old.subject)
+    is_topic = new.words.phrases is not None and set(new.contents) == set(new.subject)  # テニスはやめました
     shared = [
-        token for token in scope if old.mentions(token) and not any(alike(token.key, each.key) for each in subject)
+        token
+        for token in scope
+        if old.mentions(token) and (is_topic or not any(alike(token.key, each.key) for each in subject))
     ]
     fresh = [
         token
         for token in telling(tuple(scope))
-        if not old.mentions(token) and not is_occasion(new, token) and not _is_verb_of(old, token)
+        if not old.mentions(token)
+        and not is_occasion(new, token)
+        and not _is_verb_of(old, token)
+        and not _is_had_no_more(new, old, token)
+        and not (token.text in _HELD and any(token.place == each.place + 1 for each in shared))
     ]
     if any(new.tokens[value.place].clause in cues and is_narrower(value, old) for value in new.values):
         return False
@@ -64,6 +82,15 @@ def _is_verb_of(old: Reading, token: Token) -> bool:
 
 _INFINITIVES = {"es": 2, "pt": 2, "it": 3}
 """Letters of the ending."""
+
+
+def _is_had_no_more(new: Reading, old: Reading, token: Token) -> bool:
+    """The "touched" of "hasn't touched coffee since March"; who likes coffee may like it all the same."""
+    before = new.tokens[token.place - 1] if token.place else None
+    return before in new.endings and token.text in _HAD and not old.labels & {"like", "hate"}
+
+
+_HAD = frozenset("touched used visited attended".split())
 
 
 def _is_moment(new: Reading) -> bool:
@@ -89,7 +116,8 @@ def _is_other(new: Reading, old: Reading, token: Token) -> bool:
     """Whether another thing of that name was given up, or only this one."""
     if _is_this_one(new, token):
         return True
-    return qualifies(new, old, token) and not _is_verb_of(old, new.tokens[token.place - 1])
+    before = new.tokens[token.place - 1]
+    return qualifies(new, old, token) and not _is_verb_of(old, before) and not _is_had_no_more(new, old, before)
 
 
 def _is_this_one(new: Reading, token: Token) -> bool:
@@ -117,6 +145,9 @@ def _is_another_thing(new: Reading, fresh: Token, shared: list[Token]) -> bool:
         return False
     if any(fresh.place == token.place + 1 for token in shared):
         return new.words.code not in _NOUN_FIRST
+    is_placed = all(token.is_name for token in shared) and new.tokens[shared[0].place - 1].text in _PLACED
+    if is_placed and fresh.place < shared[0].place and not fresh.text.endswith("ing"):
+        return True  # the *flat* on Mill Road
     before, after = new.tokens[fresh.place - 1], new.tokens[fresh.place + 1]
     if before.text in _ONE and after.text in _OF:
         return True  # "a bottle of milk"
@@ -124,6 +155,7 @@ def _is_another_thing(new: Reading, fresh: Token, shared: list[Token]) -> bool:
     return fresh.place < shared[0].place - 1 and led in _WITH | {"the"} and not fresh.text.endswith("ing")
 
 
+_PLACED = frozenset("in at on near in der auf à dans en em nel op".split())
 _NOUN_FIRST = frozenset({"fr", "es", "pt", "it"})
 _WITH = frozenset("with mit avec con com met".split())
 _HELD = frozenset(
@@ -186,6 +218,8 @@ def negated(new: Reading, old: Reading) -> bool:
             return False
     start = next((token.place for token in new.tokens if _starts(new, old, token)), 0)
     fresh = [token for token in new.contents if token.place > start and not old.mentions(token)]
+    if denying is new and not any(token.text in _EXCEPT for token in new.tokens):  # then it says why
+        fresh = [token for token in fresh if token.clause <= max(clauses) and not is_occasion(new, token)]
     main = tuple(token for token in (*old.subject, *old.predicate))
     lacking = new.lacks(main)
     head = next((token for token in old.predicate if token.place > old.verb and "act" not in token.labels), None)
@@ -195,6 +229,12 @@ def negated(new: Reading, old: Reading) -> bool:
     if fresh or is_limited or len(lacking) > len(main) * 0.4:
         return False
     return not any(token.is_name for token in lacking)
+
+
+_EXCEPT = frozenset(
+    """except unless apart but besides other außer ausser sauf hormis salvo excepto menos exceto tranne eccetto behalve only nur
+    seulement solo só soltanto alleen""".split()
+)
 
 
 def _is_said_of_nobody(reading: Reading) -> bool:
@@ -257,19 +297,23 @@ _WHERE = frozenset("in at on auf bei à dans en em no na op".split())
 
 def other_state(new: Reading, old: Reading) -> bool:
     """Open, and now closed; single, and now married."""
-    if (old.is_past and not old.is_negated) or _is_elsewhere(new, old):
+    if old.is_past and not old.is_negated:
         return False
+    is_elsewhere = _is_elsewhere(new, old)
     said, then = _joined(new.text.casefold().replace("’", "'")), " ".join(token.text for token in old.main)
     rows = new.words.conditions if not old.subject else (*new.words.conditions, *new.words.transitions)
-    for before, after in rows:
+    for number, (before, after) in enumerate(rows):
+        is_person = number < len(new.words.conditions)
+        if is_elsewhere and not is_person:
+            return False
         was, is_now = before.search(then), after.search(said)
         if was is None or is_now is None:
             continue
         already, still = after.search(then), before.search(said)
         if already is not None and len(already.group()) > len(was.group()):
             continue
-        if still is not None and still.end() > is_now.end():
-            continue
+        if still is not None and still.end() > is_now.end() and (not is_person or still.group() == was.group()):
+            continue  # a trainee may qualify as an assistant
         named = tuple(token for token in old.subject if token.text not in was.group().split())
         is_same = is_same_thing(new, named) or has_same_number(new, old)
         if not is_same or (not named and not (old.speaks_of_self and new.labels & {"me", "my"})):
@@ -312,8 +356,10 @@ def _is_about(new: Reading, old: Reading, phrase: str) -> bool:
             return True
         following = list(new.tokens[place + 1 : place + 4])
         for token in following:
-            if token.kind == "mark" or (
-                token.labels & {"function", "be"} and token.text not in {"the", "a", "an", "our", "his", "her"}
+            if (
+                token.kind == "mark"
+                or token.labels & {"name", "after"}
+                or (token.labels & {"function", "be"} and token.text not in {"the", "a", "an", "our", "his", "her"})
             ):
                 break
             if token.is_content and token.place not in new.valued and not token.text.endswith("ly"):
@@ -338,7 +384,8 @@ def _is_plain(new: Reading, old: Reading, phrase: str) -> bool:
     is_led = after is not None and (after.text in old.determiners or after.labels & {"my", "their"})
     if is_led and phrase.split()[-1] in _PARTICLES:
         return False  # "on the desk" is no state
-    return len(rest) <= 3 and is_last and (after is None or after.text != "to" or not new.lacks(rest[:1]))
+    is_disposed = after is not None and after.text == "to" and phrase.endswith("open")
+    return len(rest) <= 3 and is_last and (not is_disposed or not new.lacks(rest[:1]))
 
 
 _PARTICLES = frozenset({"on", "off", "up", "down"})
@@ -349,7 +396,13 @@ def _is_predicate(old: Reading, place: int) -> bool:
     if old.words.phrases is not None:
         return True
     near = old.tokens[max(place - 3, 0) : place + 1]
-    return any(token.labels & {"be", "at", "want", "do", "work", "use"} for token in near) or place == old.verb
+    last = old.main[-1].place if old.words.code == "de" else old.verb  # "der Drucker im Flur *streikt*"
+    if any(token.kind == "owns" for token in near):
+        near = old.tokens[max(place - 5, 0) : place + 1]  # "is my boss's wife"
+    return any(token.labels & {"be", "at", "want", "do", "work", "use", "live"} for token in near) or place in {
+        old.verb,
+        last,
+    }
 
 
 def _negates(new: Reading, phrase: str) -> bool:
@@ -359,6 +412,30 @@ def _negates(new: Reading, phrase: str) -> bool:
         and "not" not in phrase
         and "no " not in phrase
     )
+
+
+def came_back(new: Reading, old: Reading) -> bool:
+    """ "The car is at the garage", and "we got the car back from the garage"."""
+    is_there = old.has_verb("at") or any(token.text in _WITH_ONE for token in old.main)
+    if not is_there or not old.predicate or old.is_negated or old.is_past or new.is_negated or is_passing(new):
+        return False
+    where = old.predicate[0]
+    if not is_same_thing(new, old.subject) and not (old.speaks_of_self and "me" in new.labels):
+        return False
+    for token in new.tokens:
+        near = new.tokens[max(token.place - 6, 0) : token.place]
+        is_there = any(alike(each.key, where.key) for each in new.tokens[token.place + 1 : token.place + 4])
+        if token.text in _AWAY_FROM and is_there and any(each.text in _BACK for each in near):
+            return True
+        if token.text == "back" and new.mentions(where) and any(each.text in _SENT for each in near):
+            return True
+    return False
+
+
+_WITH_ONE = frozenset({"is with", "are with"})
+_AWAY_FROM = frozenset({"from", "of"})
+_SENT = frozenset("sent gave brought handed".split())
+_BACK = frozenset("back home collected picked returned out discharged released fetched".split())
 
 
 def done(new: Reading, old: Reading) -> bool:

@@ -102,9 +102,14 @@ def _value_at(tokens: Sequence[Token], place: int, words: Words, verb: int) -> V
             return _measured(_amount(match[1]), match[2], place, place + 1, words, tokens)
     if token.kind == "id" and place > verb and _is_code(token, tokens[place - 1]):
         return Value("code", "", token.text, place, place + 1)
+    if (half := _half_hour(tokens, place, words)) is not None:
+        return half
     if (often := _frequency(tokens, place, words)) is not None:
         return often
     if (number := _number(tokens, place, words)) is not None:
+        over = [each.text for each in tokens[place + 1 : place + 3]]
+        if len(over) == 2 and over[0] == "over" and over[1].isdecimal() and number.isdecimal():
+            return Value("number", "", f"{number}/{over[1]}", place, place + 3)  # a blood pressure
         return _numbered(tokens, place, number, words, verb)
     if token.text in {"a", "an"} and (hour := _single(tokens, place, words)) is not None:
         return hour
@@ -115,6 +120,28 @@ def _value_at(tokens: Sequence[Token], place: int, words: Words, verb: int) -> V
     if "languages" in token.labels and any("reply" in each.labels for each in tokens):
         return Value("language", "", token.key, place, place + 1)
     return None
+
+
+def _half_hour(tokens: Sequence[Token], place: int, words: Words) -> Value | None:
+    """ "Half past seven", "quarter to nine", "halb acht", "Viertel nach drei"."""
+    shift, at = _PARTS_OF_HOUR.get(tokens[place].text, 0), place + 1
+    if not shift or at >= len(tokens) or words.code not in {"en", "de", "nl"}:
+        return None
+    if tokens[at].text in _PAST_OR_TO:
+        shift, at = shift * _PAST_OR_TO[tokens[at].text], at + 1
+    elif words.code == "en" or shift == 15:
+        return None
+    else:
+        shift = -shift
+    hour = _number(tokens, at, words) if at < len(tokens) else None
+    if hour is None or not hour.isdecimal() or not 1 <= int(hour) <= HALF_DAY // 60:
+        return None
+    minutes = int(hour) * 60 + shift
+    return _clock(tokens, place, str(minutes // 60), str(minutes % 60), words, end=at + 1)
+
+
+_PARTS_OF_HOUR = {"half": 30, "quarter": 15, "halb": 30, "viertel": 15, "kwart": 15}
+_PAST_OR_TO = {"past": 1, "to": -1, "nach": 1, "vor": -1, "over": 1, "voor": -1}
 
 
 def _frequency(tokens: Sequence[Token], place: int, words: Words) -> Value | None:
@@ -155,7 +182,7 @@ def _leads_to_clock(before: Token, words: Words) -> bool:
 def _is_code(token: Token, before: Token) -> bool:
     """Whether an identifier is a value: "the password is bluefish9"."""
     is_plain = not _ORDINAL.match(token.text) and any(letter.isdigit() or letter == "#" for letter in token.text)
-    return is_plain and ("be" in before.labels or before.text.split()[-1] == "to")
+    return is_plain and ("be" in before.labels or before.text.split()[-1] in {"to", "换成", "改成", "改为"})
 
 
 def _single(tokens: Sequence[Token], place: int, words: Words) -> Value | None:
@@ -220,6 +247,7 @@ def _numbered(tokens: Sequence[Token], place: int, number: str, words: Words, ve
     if is_led and not is_counted and not _is_street(tokens, place, words):
         return _clock(tokens, place, number, "0", words)
     is_label = before is not None and before.kind == "word" and (before.is_content or "limit" in before.labels)
+    is_label = is_label and before is not None and "act" not in before.labels  # "the room holds 10"
     if is_label and before is not None and (place <= verb or not is_counted or (before.is_name and words.code != "de")):
         return Value("number", before.key, number, place, place + 1)
     if is_counted and after is not None:
@@ -249,7 +277,8 @@ def is_house_number(value: Value, tokens: Sequence[Token], words: Words) -> bool
 
 def _rate(tokens: Sequence[Token], end: int) -> str:
     """Whether a duration is one of many: "30 minutes every day"."""
-    return "each" if end < len(tokens) and tokens[end].text in _EACH else ""
+    is_each = end < len(tokens) and tokens[end].text in _EACH
+    return "each" if is_each and (end + 1 == len(tokens) or tokens[end + 1].text != "way") else ""
 
 
 _EACH = frozenset("each every per daily täglich jeden pro chaque par cada ogni elke".split())

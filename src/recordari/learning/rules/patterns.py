@@ -73,6 +73,7 @@ _WISH = re.compile(
     r"|\bi(?:'d| would)? (?:strongly |really |usually |always )?prefer\b|\bi(?:'d| would) rather\b|\bmy preference is\b"
     r"|\bi (?:always|never) (?:want|need|like)\b|\bi (?:do not |don't )?like (?:it when (?:you|we)|my \w{2,20})\b"
     r"|\b(?:like|as) (?:always|usual)\b|\b(?:every|each|all) (?:\w{2,20} ){1,3}(?:needs?|must|should|has to|have to)\b"
+    r"|^(?!(?:i|we|he|she|it|they|there)\b)[^,]{2,60} (?:should|must) (?:always|never) (?!have\b)"
     r"|^(?:once )?again,? (?:please |no |do(?:n't| not) )|^(?:please,? )?no (?:more )?(?:\w{2,20} ){1,4}(?:for me"
     r"|any ?more|ever)\b"
     r"|^(?!\W|(?:i|he|she|it|they|we|you|that|this|these|there|what|how|my|his|her|their|our|the|an?|was|so|no|nope|nah|yes|yeah"
@@ -246,7 +247,9 @@ def _ways(observed: Sequence[Observed], earlier: Sequence[Observed]) -> list[Pat
     """What an agent did again: whole sequences first, then single actions that belong to none of them."""
     ways = [way for scope in (Scope.AGENT, Scope.USER) for way in _sequences(observed, earlier, scope)]
     covered = {source for way in ways for source in way.sources}
-    return ways + _single_actions(observed, earlier, covered)
+    told = [set(terms(way.content)) for way in ways]
+    single = _single_actions(observed, earlier, covered)
+    return ways + [action for action in single if not any(set(terms(action.content)) <= each for each in told)]
 
 
 def _sequences(observed: Sequence[Observed], earlier: Sequence[Observed], scope: Scope) -> list[Pattern]:
