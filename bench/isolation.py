@@ -254,6 +254,7 @@ class Attack:
                 one in request.headers.get(name, "") for one in sender.foreign for name in ACTING
             ):
                 sender.taken |= {one for one in sender.foreign if _is_chosen(one, request)}
+                sender.taken.update(self._marks.findall(str(request)))  # an import brings ids of others, too
             shown = list(_objects(answer.text))
             sender.end(request, [one for one in shown if any(name.endswith("_id") or name == "id" for name in one)])
             if request.operation == "export" and sender.is_free and "?" not in request.path:
