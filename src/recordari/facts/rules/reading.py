@@ -28,7 +28,8 @@ _BEFORE_NOUNS = frozenset().union(*DETERMINERS.values(), "alla della dalla nella
 """Of all languages: the one of a short text is a guess."""
 _WITHOUT_MEANING = frozenset({"function", "me", "my", "third", "their", "be"})
 _PRESENT_FORMS = frozenset(
-    "is are am i'm we're he's she's they're it's isn't aren't has have hasn't haven't i've we've they've can may must will".split()
+    """is are am i'm we're he's she's they're it's isn't aren't has have hasn't haven't i've we've they've can may
+    must will""".split()
 )
 _NEW = frozenset("new neue neuen nouveaux nouvelles nuevos nuevas novos novas nuovi nuove nieuwe".split())
 _PAST_FORMS = frozenset({"was", "were", "had"})
