@@ -192,8 +192,8 @@ def _was_open(old: Reading) -> bool:
 
 _NOT_YET = frozenset("been yet hasn't haven't noch encore todavía aún ainda ancora nog".split())
 _GOT = frozenset(
-    """learned learnt bought got received acquired purchased gekauft bekommen angeschafft acheté reçu obtenu compré compramos comprado
-    comprato ricevuto gekocht gekregen comprei comprámos""".split()
+    """bought got received acquired purchased learned learnt gekauft bekommen angeschafft acheté reçu obtenu compré compramos
+    comprado comprato ricevuto gekocht gekregen comprei comprámos""".split()
 )
 _IN_ORDER_TO = frozenset({"to", "um", "pour", "para", "per", "om"})
 
