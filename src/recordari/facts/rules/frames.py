@@ -38,6 +38,8 @@ def other_value(new: Reading, old: Reading) -> bool:
         return False
     if not differing or (not new.labels & (CHANGES | {"now"}) and _is_said_of_another(new, old, differing[0][0])):
         return False
+    if len(differing) > 1 and any(one.kind == "count" and one.place < new.verb for one, _ in differing):
+        return False  # ten classes cost more than five
     kinds = {one.kind for one, _ in differing}
     if "day" in kinds or (kinds & CALENDAR and kinds - SCHEDULE):
         return False  # each day has a figure of its own

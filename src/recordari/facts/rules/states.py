@@ -427,7 +427,8 @@ def came_back(new: Reading, old: Reading) -> bool:
     for token in new.tokens:
         near = new.tokens[max(token.place - 6, 0) : token.place]
         is_there = any(alike(each.key, where.key) for each in new.tokens[token.place + 1 : token.place + 4])
-        if token.text in _AWAY_FROM and is_there and any(each.text in _BACK for each in near):
+        said = near if new.words.code == "en" else new.tokens  # "aus der Werkstatt geholt"
+        if token.text in _AWAY_FROM and is_there and any(each.text in _BACK for each in said):
             return True
         if token.text == "back" and new.mentions(where) and any(each.text in _SENT for each in near):
             return True
@@ -435,9 +436,12 @@ def came_back(new: Reading, old: Reading) -> bool:
 
 
 _WITH_ONE = frozenset({"is with", "are with"})
-_AWAY_FROM = frozenset({"from", "of"})
+_AWAY_FROM = frozenset({"from", "of", "aus", "vom", "uit"})
 _SENT = frozenset("sent gave brought handed".split())
-_BACK = frozenset("back home collected picked returned out discharged released fetched".split())
+_BACK = frozenset(
+    """back home collected picked returned out discharged released fetched geholt abgeholt zurück entlassen opgehaald
+    terug ontslagen""".split()
+)
 
 
 def done(new: Reading, old: Reading) -> bool:
