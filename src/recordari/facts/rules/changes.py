@@ -29,7 +29,7 @@ def moved(new: Reading, old: Reading) -> bool:
     is_home = old.has_verb("live") and bool(new.labels & {"live", "move"})
     is_home = is_home or (new.words.phrases is not None and old.has_verb("at") and "move" in new.labels)
     is_put = bool(new.labels & {"at", "move", "change"}) or (
-        "now" in new.labels and (new.has_verb("be") or _tells_where(new))
+        "now" in new.labels and (new.has_verb("be", "live") or _tells_where(new))
     )
     is_there = old.has_verb("at", "host") or (_tells_where(old) and "move" in new.labels)
     is_kept = is_there and _is_thing(old) and not is_home and is_put

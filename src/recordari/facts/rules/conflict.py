@@ -198,7 +198,7 @@ def _is_unsure(new: Reading, old: Reading) -> bool:
 def _are_both_duties(new: Reading, old: Reading) -> bool:
     """ "Reports should go to Ann", and "reports should go to Ben from now on"."""
     plans = [{token.text for token in each.tokens if "plan" in token.labels} for each in (new, old)]
-    return plans[0] == plans[1] == {"should"} and "now" in new.labels
+    return plans[0] == plans[1] and (plans[0] == {"may"} or (plans[0] == {"should"} and "now" in new.labels))
 
 
 def _is_about_another(newer: Statement, older: Statement, new: Reading, old: Reading) -> bool:
@@ -216,7 +216,7 @@ def _is_about_another(newer: Statement, older: Statement, new: Reading, old: Rea
     if old.speaks_of_self:
         if newer.speaker and older.speaker and normalised(newer.speaker) != normalised(older.speaker):
             return True
-        return _speaks_of_somebody(new, old)
+        return _speaks_of_somebody(new, old) and not _is_what_we_pay(new, old)
     return bool(old.subject) and not _is_same_subject(new, old)
 
 
@@ -341,6 +341,13 @@ def _person(reading: Reading) -> str:
         return ""
     found = (token.labels & {"me", "third"} for token in reading.main if token.place <= reading.verb)
     return next((min(labels) for labels in found if labels), "")
+
+
+def _is_what_we_pay(new: Reading, old: Reading) -> bool:
+    """ "We pay 55 euros for the line", and "the provider raised the price of the line to 62 euros"."""
+    is_price = all(any(value.kind == "money" for value in each.values) for each in (new, old))
+    is_raised = "cost" in old.labels and "change" in new.labels
+    return is_price and is_raised and bool(old.contents) and not new.lacks(old.contents)
 
 
 def _speaks_of_somebody(new: Reading, old: Reading) -> bool:

@@ -38,6 +38,8 @@ def other_value(new: Reading, old: Reading) -> bool:
         return False
     if not differing or (not new.labels & (CHANGES | {"now"}) and _is_said_of_another(new, old, differing[0][0])):
         return False
+    if len(differing) > 1 and any(one.kind == "count" and one.place < new.verb for one, _ in differing):
+        return False  # ten classes cost more than five
     kinds = {one.kind for one, _ in differing}
     if "day" in kinds or (kinds & CALENDAR and kinds - SCHEDULE):
         return False  # each day has a figure of its own
@@ -137,7 +139,8 @@ def _is_same_frame(new: Reading, old: Reading, one: Value, other: Value) -> bool
         return False
     told = tuple(token for token in before if token.place != old.verb) or after or before
     told = told or old.tokens[old.verb : old.verb + 1]  # "we *deploy* on Fridays", and "deployments happen on"
-    if not any(alike(token.key, each.key) for token in shared for each in told):
+    is_counted = one.kind == other.kind == "count" and old.speaks_of_self and "change" in new.labels
+    if not is_counted and not any(alike(token.key, each.key) for token in shared for each in told):
         return False  # what they share says nothing about the value
     if any(qualifies(new, old, token) or is_turned(new, old, token) for token in shared):
         return False
@@ -293,6 +296,8 @@ def corrected(new: Reading, old: Reading) -> bool:
     differing = [(one, two) for one, two in _paired(new, old) if one.differs(two)]
     if differing and all(_is_same_frame(new, old, one, two) for one, two in differing):
         return True
+    if len(lost) == len(fresh) == 1 and "maybe" in new.labels and old.main[0].text in old.determiners:
+        return old.has_verb("be") and not new.is_negated and lost[0] in old.predicate  # "it is actually a beech"
     is_sure = "fix" in new.labels or (new.tokens[0].labels & {"maybe"} and len(shared) > 1 and len(fresh) <= 2)
     return bool(is_sure) and bool(lost) and bool(fresh) and old.has_verb("be", "name", "lead", "cost", "at")
 
@@ -353,10 +358,19 @@ def is_passing(new: Reading) -> bool:
         return False
     if any(token.text in _FEASTS and _is_led_by_on(new, token) for token in new.tokens):
         return True
+    if is_of_this_day(new):
+        return True
     passing = [token for token in new.tokens if "while" in token.labels]
     return any(token.text not in _HOURS or "change" not in new.labels for token in passing)
 
 
+def is_of_this_day(new: Reading) -> bool:
+    """ "Ce lundi", "this Monday"."""
+    days = (value.place for value in new.values if value.kind == "weekday" and value.place)
+    return any(new.tokens[place - 1].text in _THIS for place in days)
+
+
+_THIS = frozenset("this ce cet cette este esta esse essa diesen diesem dieser diese questo questa deze dit".split())
 _FEASTS = frozenset({"day", "eve"})
 
 

@@ -63,7 +63,7 @@ def is_done_by_another(new: Reading, old: Reading) -> bool:
     if not _is_done_by(new) or not new.labels & {"now", "takeover"} or not old.subject or old.is_past or old.is_negated:
         return False
     verb = next((token for token in old.predicate if token.place == old.verb), None)
-    if verb is None or new.is_negated or not any(alike(verb.key, token.key) for token in new.predicate):
+    if verb is None or new.is_negated or not any(alike(verb.key, token.key) for token in new.tokens):
         return False
     done = tuple(token for token in old.predicate if token.place > old.verb)
     return bool(done) and not new.lacks(done) and not old.lacks(new.subject) and bool(new.lacks(old.subject))
@@ -132,7 +132,7 @@ def is_holder_gone(new: Reading, old: Reading) -> bool:
 
 def is_changed_for_another(new: Reading, old: Reading) -> bool:
     """ "Our solicitor is …", and "we changed solicitors"."""
-    if old.is_past or old.is_negated or new.is_negated or not old.has_verb("be"):
+    if old.is_past or old.is_negated or new.is_negated or not old.has_verb("be") or "me" not in new.labels:
         return False
     roles = [two for one, two in pairwise(old.tokens) if "my" in one.labels and two.is_content]
     turned = [two for one, two in pairwise(new.tokens) if "change" in one.labels]
@@ -159,7 +159,8 @@ def _has_other_office(new: Reading, old: Reading) -> bool:
 _OFFICES = frozenset(
     """treasurer secretary chair chairman chairwoman chairperson president captain manager director ceo cfo cto mayor
     coordinator supervisor maintainer skipper foreman headteacher spokesperson deputy kassenwart schriftführer vorsitzende
-    vorsitzender trésorier secrétaire président directeur tesorero secretario presidente presidenta director directora""".split()
+    vorsitzender trésorier secrétaire président directeur tesorero secretario presidente presidenta
+    directora""".split()
 )
 
 
@@ -183,6 +184,8 @@ def _is_of_subject(old: Reading) -> bool:
     for token in old.tokens:
         if "lead" in token.labels:
             after = old.tokens[token.place + 1].text if token.place + 1 < len(old.tokens) else ""
+            if token.text.split()[-1] in _AGENTS:
+                return True  # "belongs to"
             return token.place < old.verb or after in _AGENTS or old.main[0].text in old.determiners | _FOR
     return False
 

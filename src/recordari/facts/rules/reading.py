@@ -28,13 +28,23 @@ _BEFORE_NOUNS = frozenset().union(*DETERMINERS.values(), "alla della dalla nella
 """Of all languages: the one of a short text is a guess."""
 _WITHOUT_MEANING = frozenset({"function", "me", "my", "third", "their", "be"})
 _PRESENT_FORMS = frozenset(
-    "is are am i'm we're he's she's they're it's isn't aren't has have hasn't haven't i've we've they've can may must will".split()
+    """is are am i'm we're he's she's they're it's isn't aren't has have hasn't haven't i've we've they've can may
+    must will""".split()
 )
 _NEW = frozenset("new neue neuen nouveaux nouvelles nuevos nuevas novos novas nuovi nuove nieuwe".split())
 _PAST_FORMS = frozenset({"was", "were", "had"})
 _OPENERS = frozenset("with under thanks per dank avec grâce con com gracias graças grazie dankzij".split())
 _DROPS_PRONOUNS = frozenset({"es", "pt", "it"})
 _FIRST_PERSON = ("o", "oy", "ou", "ei", "é", "í", "mos")
+_NAMES_IN_O = frozenset(
+    """alberto alessandro alfonso alfredo alonso álvaro angelo antonio antónio arturo augusto benito bruno camilo carlo
+    claudio danilo dario diego domenico eduardo emilio enrico enzo ernesto fabio federico fernando filippo francesco francisco
+    giacomo gino giorgio gonzalo guido guillermo gustavo hugo ignacio jacobo jacopo julio leandro leo leonardo lorenzo lucio
+    luciano marcelo marcello marcio marco mariano mario massimo matteo mauro maurizio mauricio nico octavio otto pablo paco
+    paolo paulo pedro piero pietro ricardo riccardo roberto rodolfo rodrigo romeo sandro santiago sergio silvio stefano
+    thiago tiago valerio vincenzo vito""".split()
+)
+"""Given names that end as a verb in the first person does."""
 _RELATIVE = frozenset({"which", "who", "whose", "whom"})  # what they add is a remark
 _ANDS = frozenset({"and", "but", "und", "aber", "et", "mais", "y", "pero", "e", "mas", "ma", "en", "maar"})
 _DUTIES = frozenset("job responsibility task duty remit".split())
@@ -169,7 +179,8 @@ class Reading:
                 return token.place + 1
         if not contents:
             return self.main[-1].place + 1 if self.main else 0
-        if self.words.code in _DROPS_PRONOUNS and not contents[0].place and contents[0].text.endswith(_FIRST_PERSON):
+        opens = self.words.code in _DROPS_PRONOUNS and not contents[0].place
+        if opens and contents[0].text.endswith(_FIRST_PERSON) and contents[0].text not in _NAMES_IN_O:
             return 0
         place = contents[0].place + 1
         while place < len(self.tokens) and self._names_more(self.tokens[place]):

@@ -10,6 +10,7 @@ from recordari.facts.rules.frames import (
     is_narrowed,
     is_narrower,
     is_occasion,
+    is_of_this_day,
     is_passing,
     is_same_thing,
     qualifies,
@@ -191,8 +192,8 @@ def _was_open(old: Reading) -> bool:
 
 _NOT_YET = frozenset("been yet hasn't haven't noch encore todavía aún ainda ancora nog".split())
 _GOT = frozenset(
-    """bought got received acquired purchased gekauft bekommen angeschafft acheté reçu obtenu compré compramos comprado
-    comprato ricevuto gekocht gekregen comprei comprámos""".split()
+    """bought got received acquired purchased learned learnt gekauft bekommen angeschafft acheté reçu obtenu compré compramos
+    comprado comprato ricevuto gekocht gekregen comprei comprámos""".split()
 )
 _IN_ORDER_TO = frozenset({"to", "um", "pour", "para", "per", "om"})
 
@@ -220,6 +221,7 @@ def negated(new: Reading, old: Reading) -> bool:
     fresh = [token for token in new.contents if token.place > start and not old.mentions(token)]
     if denying is new and not any(token.text in _EXCEPT for token in new.tokens):  # then it says why
         fresh = [token for token in fresh if token.clause <= max(clauses) and not is_occasion(new, token)]
+    fresh = [token for token in fresh if not (is_done and token.text in _GOT)]
     main = tuple(token for token in (*old.subject, *old.predicate))
     lacking = new.lacks(main)
     head = next((token for token in old.predicate if token.place > old.verb and "act" not in token.labels), None)
@@ -297,7 +299,7 @@ _WHERE = frozenset("in at on auf bei à dans en em no na op".split())
 
 def other_state(new: Reading, old: Reading) -> bool:
     """Open, and now closed; single, and now married."""
-    if old.is_past and not old.is_negated:
+    if (old.is_past and not old.is_negated) or is_of_this_day(new):
         return False
     is_elsewhere = _is_elsewhere(new, old)
     said, then = _joined(new.text.casefold().replace("’", "'")), " ".join(token.text for token in old.main)
@@ -425,7 +427,8 @@ def came_back(new: Reading, old: Reading) -> bool:
     for token in new.tokens:
         near = new.tokens[max(token.place - 6, 0) : token.place]
         is_there = any(alike(each.key, where.key) for each in new.tokens[token.place + 1 : token.place + 4])
-        if token.text in _AWAY_FROM and is_there and any(each.text in _BACK for each in near):
+        said = near if new.words.code == "en" else new.tokens  # "aus der Werkstatt geholt"
+        if token.text in _AWAY_FROM and is_there and any(each.text in _BACK for each in said):
             return True
         if token.text == "back" and new.mentions(where) and any(each.text in _SENT for each in near):
             return True
@@ -433,9 +436,12 @@ def came_back(new: Reading, old: Reading) -> bool:
 
 
 _WITH_ONE = frozenset({"is with", "are with"})
-_AWAY_FROM = frozenset({"from", "of"})
+_AWAY_FROM = frozenset({"from", "of", "aus", "vom", "uit"})
 _SENT = frozenset("sent gave brought handed".split())
-_BACK = frozenset("back home collected picked returned out discharged released fetched".split())
+_BACK = frozenset(
+    """back home collected picked returned out discharged released fetched geholt abgeholt zurück entlassen opgehaald
+    terug ontslagen""".split()
+)
 
 
 def done(new: Reading, old: Reading) -> bool:
