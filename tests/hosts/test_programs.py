@@ -33,6 +33,12 @@ FACT = "Remember that the staging database of this project listens on port 6433.
 QUESTION = "Which port does the staging database listen on?"
 HARM = "Does anything harm you in the middle of a session?"
 LAST = "Is all that was said still there?"
+ANSWERS = {  # by the last prompt: a later session is shown the earlier ones
+    LAST: "All of it is still there, noted.",
+    HARM: "Nothing here harms me, noted.",
+    QUESTION: f"As you said, {FACT.removeprefix('Remember that ')} The port is noted.",
+    FACT: "All right, the port is noted.",
+}
 
 
 class Machine:
@@ -95,6 +101,9 @@ class Machine:
         log = self.folder / "recordari" / "hosts" / "server.log"
         raise AssertionError(f"no server: {log.read_text() if log.exists() else 'no hook has started one'}")
 
+    def log(self) -> str:
+        return (self.folder / "recordari" / "hosts" / "hook.log").read_text()
+
     def is_served(self) -> bool:
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
@@ -135,9 +144,7 @@ def answer(machine: Machine, asked: Asked) -> str:
     if HARM in asked.text and not machine.killed:
         machine.killed = True
         machine.kill_server()
-    if QUESTION in asked.text and HARM not in asked.text:
-        return f"As you said, {FACT.removeprefix('Remember that ')} All right, noted."
-    return "All right, noted."
+    return next((said for prompt, said in ANSWERS.items() if prompt in asked.text), "Noted.")
 
 
 def check_host(machine: Machine, host: str, ask: Callable[[str], str], files: dict[str, str]) -> None:
@@ -152,7 +159,7 @@ def check_host(machine: Machine, host: str, ask: Callable[[str], str], files: di
     machine.until_served()
     assert "noted" in ask(QUESTION)
     asked = machine.model.last(QUESTION)
-    assert "6433" in asked.text, "the next session knows it"
+    assert "6433" in asked.text, f"the next session knows it: {machine.log()}"
     status = machine.recordari("status")
     assert status["waiting"] == 0 and status["hosts"][0]["calls"] >= 4, status
     assert "noted" in ask(HARM), "the host goes on when our server dies in the middle"
@@ -164,7 +171,7 @@ def check_host(machine: Machine, host: str, ask: Callable[[str], str], files: di
     for prompt in (FACT, QUESTION, HARM, LAST):
         assert said.count(prompt) == 1, f"{prompt!r} is kept once: {said}"
     assert [text for text in said if "6433" in text] == [FACT], "memory's own words are not kept as new ones"
-    assert sum("noted" in text for text in said) == 4, "every answer is kept"
+    assert {ANSWERS[FACT], ANSWERS[HARM], ANSWERS[LAST]} <= {*said} and any("As you said, …" in text for text in said)
     machine.recordari("uninstall", host)
     for name, text in files.items():
         now = (machine.home / name).read_text()
