@@ -257,7 +257,7 @@ image: dist $(VENV)/.installed-dev ## Build both images with buildah (BASE=an im
 	@$(BIN)/python -m tools.image build $(BASE)
 
 .PHONY: test-image
-test-image: dist $(VENV)/.installed-dev ## Build both images on Debian's packages, and use, kill and restart them (as root)
+test-image: dist $(VENV)/.installed-dev ## Build both images on Debian's packages; upgrade an older one's data, use, kill and restart them (as root)
 	@command -v buildah debootstrap >/dev/null || apt-get install -y -qq --no-install-recommends buildah debootstrap
 	@$(BIN)/python -m tools.image try
 

@@ -239,7 +239,7 @@ def exercise(container: Container, *words: str) -> None:
     with container.serving(*words):
         if not recalls(container):
             sys.exit("what was remembered before the kill is gone")
-        container.run("self-check")
+        container.run("self-check", "--wait", str(START_SECONDS))
 
 
 @contextmanager
@@ -300,7 +300,7 @@ def use_image_before(local: Mapping[str, str]) -> None:
     with new.serving():
         if not recalls(new):
             sys.exit("what the image before remembered is gone after the upgrade")
-        new.run("self-check")
+        new.run("self-check", "--wait", str(START_SECONDS))
     new.remove()
     say(
         f"recordari:all-in-one upgrades the data of {newest[:9]}^, finds what that remembered, and passes its self-check"

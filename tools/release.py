@@ -201,7 +201,7 @@ def use(programs: Path, place: Path, **settings: str) -> None:
         code = http.replace("rcd_…", key).replace("http://127.0.0.1:8765", address)
         said = _run(["bash", "-euo", "pipefail", "-c", code], environment, place)
         said += _run(["python", "-c", lines], environment, place)
-        said += _run(["recordari", "self-check"], environment, place)
+        said += _run(["recordari", "self-check", "--wait", "300"], environment, place)
     if said.count("Ana prefers tea, and no sugar") < 2:
         sys.exit(f"the README's lines do not print what they remembered:\n{said}")
     say("served; the README's lines, the dashboard and `recordari self-check` work")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.doors.test_cli import Cli
+from tests.patience import PATIENT_ENVIRONMENT
 from tests.ports import free_port
 
 from recordari.app import Memory
@@ -67,3 +69,18 @@ def test_a_cache_that_cannot_be_written_is_well_if_it_has_the_models(
         with place.open("wb") as made:
             made.truncate(file.size)
     assert cache(cache_dir=tmp_path, embedding_profile="fast") is State.OK
+
+
+def test_the_command_waits_as_long_as_it_is_told(settings: Settings, tmp_path: Path) -> None:
+    assert settings.database_url is not None
+    cli = Cli(
+        tmp_path,
+        RECORDARI_HOME=str(tmp_path),
+        RECORDARI_DATABASE_URL=settings.database_url.get_secret_value(),
+        RECORDARI_EMBEDDING_PROVIDER="tei",
+        RECORDARI_EMBEDDING_URL=f"http://127.0.0.1:{free_port()}",
+        RECORDARI_EMBEDDING_MODEL="nobody answers",
+        **PATIENT_ENVIRONMENT,
+    )
+    found = {check["name"]: check["found"] for check in cli.json("self-check", "--wait", "2", code=1)["checks"]}
+    assert found["background work"] == "the item was not embedded within 2 s"

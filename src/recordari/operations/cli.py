@@ -35,6 +35,7 @@ from recordari.models import pull as model_files
 from recordari.models.pull import PullProgress
 from recordari.operations import maintenance, reports
 from recordari.operations.doctor import Check, State, diagnose, has_failed
+from recordari.operations.self_check import WAIT_SECONDS
 from recordari.operations.self_check import self_check as run_self_check
 
 T = TypeVar("T")
@@ -247,11 +248,15 @@ def doctor(
     return _checked(checks)
 
 
-def self_check(*, tenant: Tenant = DEVELOPMENT_TENANT) -> Answer:
+def self_check(
+    *,
+    tenant: Tenant = DEVELOPMENT_TENANT,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds that background work may take.")] = WAIT_SECONDS,
+) -> Answer:
     """Check an installation after an upgrade: `doctor`, then remember, recall and erase as a user made for it."""
     checks = asyncio.run(diagnose(read_settings()))
     if not has_failed(checks):
-        checks += ask(lambda caller: run_self_check(*caller), tenant, worker=True)
+        checks += ask(lambda caller: run_self_check(*caller, wait=wait), tenant, worker=True)
     return _checked(checks)
 
 
