@@ -235,7 +235,7 @@ def _weighed_sum(
 def _saturated(columns: Columns, mean: float, weights: Weights, terms: Sequence[str]) -> NDArray[np.float32]:
     """The frequency of each term in each row, saturated: each repetition adds less."""
     count = columns.counts(terms)
-    frequency = count[:, :-1] + weights.previous_words * np.minimum(count[:, columns.before], 2)
+    frequency = count[:, :-1] + weights.previous_words * np.minimum(count.take(columns.before, axis=1), 2)
     for line, term in zip(frequency, terms, strict=True):
         for rows in columns.spoken_by(term):
             line[rows] += 1
