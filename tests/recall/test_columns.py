@@ -69,7 +69,7 @@ def test_rows_that_are_known_are_taken_over() -> None:
         }
         for word in WORDS:
             (term,) = text.terms(word)
-            assert np.array_equal(columns.count(term), anew.count(term))
+            assert np.array_equal(columns.counts([term]), anew.counts([term]))
         for term in ("may", "2026", "ana"):
             assert [found.tolist() for found in columns.dated(term)] == [found.tolist() for found in anew.dated(term)]
         for name in NAMES:

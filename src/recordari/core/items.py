@@ -24,6 +24,7 @@ from recordari.core.checks import (
     type_checks,
 )
 from recordari.core.described import DESCRIBED
+from recordari.core.frozen import quickly_made
 from recordari.core.identity import (
     AgentId,
     Identity,
@@ -237,6 +238,7 @@ def layer(kind: Kind, tier: Tier) -> str:
     return {Tier.RUN: "L1", Tier.SESSION: "L1", Tier.RECENT: "L2", Tier.PERSISTENT: "L3"}[tier]
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewItem:
     """An item to remember; a field that is None is filled in from the kind and the identity."""
@@ -258,6 +260,7 @@ class NewItem:
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """One remembered thing."""
@@ -299,6 +302,7 @@ class Item:
     """Not null: it has faded; recall finds it, and no context shows it unasked."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """An item ready to be written: every rule applied, nothing left to decide."""

@@ -13,6 +13,7 @@ from uuid import UUID
 import numpy as np
 from psycopg.types.json import Jsonb
 
+from recordari.core.frozen import quickly_made
 from recordari.core.identity import Identity, Owner, Role, Scope, SessionId
 from recordari.core.ids import new_id
 from recordari.core.items import EXTRACT_TOPIC, KINDS, WRITTEN_COLUMNS, Item, Kind, Prepared
@@ -40,6 +41,7 @@ class Meaning:
     """The topic of the next work on it."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     item_id: UUID

@@ -130,7 +130,7 @@ class StaticEncoder:
         table = self._tokens.vectors
         rows = np.empty((len(texts), self.dimensions), dtype=np.float32)
         for row, ids in enumerate(self._tokens.token_ids(texts)):
-            rows[row] = table[ids].mean(axis=0) if len(ids) else table[self._tokens.unknown_id]
+            rows[row] = np.add.reduce(table[ids], axis=0) / len(ids) if len(ids) else table[self._tokens.unknown_id]
         return unit_rows(rows, model_id=self._tokens.model_id)
 
 
@@ -159,4 +159,5 @@ def read_table(path: Path, name: str) -> Matrix:
     if entry is None or entry["dtype"] != "F32" or len(entry["shape"]) != 2:
         raise ProviderError(f"{path.name} has no float32 matrix {name!r}.", service="the embedding model")
     offset = 8 + length + entry["data_offsets"][0]
-    return np.memmap(path, dtype="<f4", mode="r", offset=offset, shape=tuple(entry["shape"]))
+    # As a plain array: each look at a mapped one goes through Python.
+    return np.asarray(np.memmap(path, dtype="<f4", mode="r", offset=offset, shape=tuple(entry["shape"])))

@@ -32,6 +32,7 @@ MOST_TIMES = 1_000
 MOST_TENANTS = 10_000
 
 FLUSH_SECONDS = 30.0
+MOST_NOTED = 1_000
 MOST_GATHERED = 50_000
 MOST_SEEN = 4
 AT_ONCE = 1_000
@@ -60,6 +61,7 @@ class _Gathered:
 class AccessCounts:
     def __init__(self, database: Database, *, seconds: float = FLUSH_SECONDS) -> None:
         self._database = database
+        self._noted: list[tuple[TenantId, SeenBy, Sequence[UUID], datetime]] = []
         self._gathered: dict[tuple[TenantId, UUID], _Gathered] = {}
         self._archived: set[tuple[TenantId, UUID]] = set()
         failure = "access_counts_not_written"
@@ -76,20 +78,31 @@ class AccessCounts:
         archived: Sequence[UUID] = (),
     ) -> None:
         """Count these items as used; those of them that are archived are live again with the next flush."""
+        if not item_ids:
+            return
         tenant_id = identity.tenant_id
         seen_by = SeenBy(identity.owned_by, identity.agent_id, identity.session_id, via)
-        for item_id in item_ids:
-            if len(self._gathered) >= MOST_GATHERED and (tenant_id, item_id) not in self._gathered:
-                break  # the database has been away for long: counts are not worth more memory
-            self._gathered.setdefault((tenant_id, item_id), _Gathered(now)).add(1, {seen_by: now})
-        self._archived |= {(tenant_id, item_id) for item_id in archived if (tenant_id, item_id) in self._gathered}
+        self._noted.append((tenant_id, seen_by, item_ids, now))
+        if archived or len(self._noted) >= MOST_NOTED:
+            self._gather()
         if archived:
+            self._archived |= {(tenant_id, item_id) for item_id in archived if (tenant_id, item_id) in self._gathered}
             self._soon.start()
-        elif item_ids:
+        else:
             self._later.start()
+
+    def _gather(self) -> None:
+        """Count what was noted by item: later than it was noted, because a question must not wait for it."""
+        noted, self._noted = self._noted, []
+        for tenant_id, seen_by, item_ids, at in noted:
+            for item_id in item_ids:
+                if len(self._gathered) >= MOST_GATHERED and (tenant_id, item_id) not in self._gathered:
+                    break  # the database has been away for long: counts are not worth more memory
+                self._gathered.setdefault((tenant_id, item_id), _Gathered(at)).add(1, {seen_by: at})
 
     async def flush(self) -> int:
         """Write the counts and return how many, and bring archived items back; what cannot be written stays gathered."""
+        self._gather()
         gathered, self._gathered = self._gathered, {}
         by_tenant: dict[TenantId, list[storage.Accesses]] = {}
         for (tenant_id, item_id), one in sorted(gathered.items(), key=itemgetter(0)):

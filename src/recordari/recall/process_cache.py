@@ -30,7 +30,14 @@ from recordari.recall.request import RecallAnswer, RecallRequest
 from recordari.recall.rules.arms import marked
 from recordari.recall.rules.candidates import Columns
 from recordari.recall.rules.numbering import Floats, Ids, RowBlock
-from recordari.recall.snapshot_storage import ENTRY, OwnedRead, SnapshotRead, SnapshotRow, VisibleVersions
+from recordari.recall.snapshot_storage import (
+    ENTRY,
+    OwnedRead,
+    SnapshotRead,
+    SnapshotRow,
+    SnapshotRows,
+    VisibleVersions,
+)
 from recordari.recall.storage import Visibility
 
 MOST_OWNED = 1_000  # visible items that are read whole, in one round trip: it costs less than any search
@@ -69,18 +76,18 @@ class Snapshot:
     @cached_property
     def places(self) -> dict[bytes, int]:
         """The row of each entry."""
-        return {row.entry: index for index, row in enumerate(self.items)}
+        return {entry: index for index, entry in enumerate(_entries(self.entries))}
 
     @cached_property
     def entries(self) -> bytes:
         """The entry of each row."""
-        return b"".join([row.entry for row in self.items])
+        return _entries_of(self.items)
 
     @property
     def embedded(self) -> bytes:
         """The entries of the items with a vector."""
         lacking = set(self.lacking)
-        return b"".join([row.entry for row in self.items if row.entry not in lacking]) if lacking else self.entries
+        return b"".join([one for one in _entries(self.entries) if one not in lacking]) if lacking else self.entries
 
     def begins_as(self, entries: bytes) -> int:
         """How many of these entries are those of the first rows."""
@@ -319,6 +326,10 @@ def _entries(packed: bytes) -> Iterator[bytes]:
     return (packed[at : at + ENTRY] for at in range(0, len(packed), ENTRY))
 
 
+def _entries_of(rows: Sequence[SnapshotRow]) -> bytes:
+    return rows.entries if isinstance(rows, SnapshotRows) else b"".join([row.entry for row in rows])
+
+
 def _owned_snapshot(owned: OwnedRead, before: Snapshot | None) -> Snapshot:
     """The snapshot of a small memory; its rows are in the order of the state."""
     read, state = owned.items(), owned.state
@@ -395,16 +406,16 @@ def _made(
         vectors=vectors,
         lacking=lacking,
         is_incomplete=bool(lacking) and state.waiting,
-        links=_linked_rows(links, rows) if links is not None else None,
+        links=_linked_rows(links, _entries_of(rows)) if links is not None else None,
         made_at=time.monotonic(),
     )
 
 
-def _linked_rows(links: bytes, rows: Sequence[SnapshotRow]) -> Ids:
+def _linked_rows(links: bytes, entries: bytes) -> Ids:
     """The rows of each pair of ids; pairs with an item that is not visible are left out."""
     if not links:
         return np.empty((0, 2), dtype=np.int64)
-    places = {row.entry[:16]: index for index, row in enumerate(rows)}
+    places = {entry[:16]: index for index, entry in enumerate(_entries(entries))}
     ids = (links[at : at + 16] for at in range(0, len(links), 16))
     pairs = np.array([places.get(item_id, -1) for item_id in ids], dtype=np.int64).reshape(-1, 2)
     return pairs[(pairs >= 0).all(axis=1)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
@@ -10,8 +10,9 @@ from uuid import UUID
 
 from recordari.core.checks import check_times, checked_content
 from recordari.core.described import DESCRIBED, LEFT_OUT_IF_EMPTY
+from recordari.core.frozen import quickly_made
 from recordari.core.identity import AgentId, AskedScope, Identity, Owner, Role, Scope, SessionId, UserId, require_owner
-from recordari.core.items import Kind, Tier, Trust
+from recordari.core.items import READ_COLUMNS, Kind, Tier, Trust
 from recordari.errors import Forbidden, InvalidInput
 
 MAX_TOP_K = 50
@@ -61,6 +62,7 @@ class ItemUse:
     """When last."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallRequest:
     query: str
@@ -111,6 +113,7 @@ class Passage:
     content: str
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecalledItem:
     """An item of the answer."""
@@ -149,6 +152,14 @@ class RecalledItem:
     found_by: tuple[str, ...] = ()
     """The arms that found it: `text` its words, `vector` its meaning, `time` the time asked about, `entity` a name;
     `beside`: it is next to such an item."""
+
+
+SHOWN_COLUMNS = {one.name: one.name for one in fields(RecalledItem) if one.name in READ_COLUMNS} | {
+    "id": "item_id",
+    "source_kind": "kind",
+    "archived": "archived_at",
+}
+"""The columns of an item that a recalled one shows, by its fields; `archived` is whether there is such a moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.models.base import fail_open
 from recordari.recall import storage
-from recordari.recall.request import Passage, RecalledItem, RecallRequest
+from recordari.recall.request import SHOWN_COLUMNS, Passage, RecalledItem, RecallRequest
 from recordari.recall.rules.candidates import Columns, SearchHits, search_hits
 from recordari.recall.rules.folding import Folded, by_best_passage
 from recordari.recall.rules.ranking import Ranked
@@ -87,29 +87,20 @@ async def read_passages(resources: Resources, identity: Identity, best: Sequence
 
 
 def recalled_item(ranked: Ranked, result: SearchResult, merged: Folded, passage: Passage | None) -> RecalledItem:
-    item = result.item(ranked.candidate.item_id)
+    item_id = ranked.candidate.item_id
+    found = result.items[item_id]
     return RecalledItem(
-        id=item.item_id,
-        source_kind=item.kind,
-        source_ref=item.source_ref,
-        content=item.content,
-        event_time=item.event_time,
+        **(found.shown if isinstance(found, SnapshotRow) else _shown(found)),
         score=round(ranked.score, 4),  # further digits are noise of the linear algebra library
-        scope=item.scope,
-        tier=item.tier,
-        speaker=item.speaker,
-        trust=item.trust,
-        session_id=item.session_id,
-        payload_key=item.payload_key,
-        valid_at=item.valid_at,
-        invalid_at=item.invalid_at,
-        archived=item.archived_at is not None,
-        metadata=item.metadata,
         passage=passage,
-        shared_from=item.shared_from,
-        same_as=tuple(merged.same_as.get(item.item_id, ())),
-        found_by=result.found_by[item.item_id],
+        same_as=tuple(merged.same_as.get(item_id, ())),
+        found_by=result.found_by[item_id],
     )
+
+
+def _shown(item: Item) -> dict[str, Any]:
+    shown = {field: getattr(item, column) for field, column in SHOWN_COLUMNS.items()}
+    return shown | {"archived": item.archived_at is not None}
 
 
 def traced_items(ordered: Sequence[Ranked], merged: Folded, *, top_k: int) -> dict[str, Any]:

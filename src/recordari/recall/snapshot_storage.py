@@ -6,22 +6,23 @@ have the columns of each item, which stay as the database sent them until the it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, overload
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recordari.core.identity import AskedScope
-from recordari.core.items import READ_COLUMNS, Item
+from recordari.core.identity import AskedScope, Scope
+from recordari.core.items import READ_COLUMNS, Item, Kind, Tier, Trust
 from recordari.db.database import BatchedQuery, Database
 from recordari.db.pipeline import EncodedValue, RawAnswer
 from recordari.db.queries import Queries, Query
 from recordari.db.records import reader
+from recordari.recall.request import SHOWN_COLUMNS
 from recordari.recall.rules.numbering import Floats, Ids, RowBlock
 from recordari.recall.storage import SearchVariant, Visibility, vector_parameters, visible_parameters
 
@@ -35,6 +36,11 @@ _HEAD = 20  # bytes before the numbers of a vector: the id of its item, and its 
 _STATE, _COLUMNS, _MEANT = range(4), range(4, 17), range(17, 19)
 _LATE = {name: column for column, name in enumerate((*READ_COLUMNS, "thread"), start=19)}
 _ITEM = [_LATE[name] for name in READ_COLUMNS]
+_OF_SHOWN = [_LATE[column] for column in SHOWN_COLUMNS.values()]
+_MEMBERS: Mapping[str, Mapping[str, Any]] = {
+    field: {str(member): member for member in choices}
+    for field, choices in {"source_kind": Kind, "scope": Scope, "tier": Tier, "trust": Trust}.items()
+}
 _EPOCH = np.int64(datetime(2000, 1, 1).toordinal())  # PostgreSQL counts microseconds from its beginning
 _UNIX_SECONDS = 946_684_800
 _DAY = 86_400 * 1_000_000
@@ -45,7 +51,7 @@ _HALVES: NDArray[np.float32] = np.arange(1 << 16, dtype=np.uint16).byteswap().vi
 class SnapshotRow:
     """A visible item; its columns are read when they are asked for."""
 
-    __slots__ = ("_answer", "_content", "_item", "_item_id", "_row", "entry")
+    __slots__ = ("_answer", "_content", "_item", "_item_id", "_row", "_shown", "entry")
 
     def __init__(self, entry: bytes, answer: RawAnswer, row: int) -> None:
         self.entry = entry
@@ -54,6 +60,7 @@ class SnapshotRow:
         self._item: Item | None = None
         self._item_id: UUID | None = None
         self._content: str | None = None
+        self._shown: dict[str, Any] | None = None
 
     @property
     def item_id(self) -> UUID:
@@ -100,6 +107,48 @@ class SnapshotRow:
             values = self._answer.values(self._row, _ITEM)
             self._item = _read_item(**dict(zip(READ_COLUMNS, values, strict=True)))
         return self._item
+
+    @property
+    def shown(self) -> Mapping[str, Any]:
+        """The fields of a recalled item that are the item's own; fewer columns than those of the item are read for them."""
+        if self._shown is None:
+            shown = dict(zip(SHOWN_COLUMNS, self._answer.values(self._row, _OF_SHOWN), strict=True))
+            for name, members in _MEMBERS.items():
+                shown[name] = members[shown[name]]
+            shown["archived"] = shown["archived"] is not None
+            self._shown = shown
+        return self._shown
+
+
+class SnapshotRows(Sequence[SnapshotRow]):
+    """The visible items of an answer; each row is made when it is looked at."""
+
+    def __init__(self, entries: bytes, answer: RawAnswer) -> None:
+        self.entries = entries
+        self._answer = answer
+        self._rows: list[SnapshotRow | None] = [None] * (len(entries) // ENTRY)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, place: int) -> SnapshotRow: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[SnapshotRow]: ...
+
+    def __getitem__(self, place: int | slice) -> SnapshotRow | list[SnapshotRow]:
+        if isinstance(place, slice):
+            return [self[number] for number in range(*place.indices(len(self)))]
+        row = self._rows[place]
+        if row is None:
+            # The first row of the answer has the columns of all items.
+            row = SnapshotRow(self.entries[place * ENTRY : (place + 1) * ENTRY], self._answer, place + 1)
+            self._rows[place] = row
+        return row
+
+    def __iter__(self) -> Iterator[SnapshotRow]:
+        return (self[place] for place in range(len(self)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,9 +302,8 @@ def filled(query: Query, *, history: bool, archived: bool) -> Query:
 def _read(answer: RawAnswer) -> SnapshotRead:
     entries = answer.sent(0, _COLUMNS[0]) or b""
     keys = [entries[at : at + _ID] for at in range(0, len(entries), ENTRY)]
-    rows = [SnapshotRow(entries[row * ENTRY : (row + 1) * ENTRY], answer, row + 1) for row in range(len(keys))]
     vectors, names = _meanings(answer, keys)
-    return SnapshotRead(rows=rows, block=_block(answer, keys, names), vectors=vectors)
+    return SnapshotRead(rows=SnapshotRows(entries, answer), block=_block(answer, keys, names), vectors=vectors)
 
 
 def _meanings(answer: RawAnswer, keys: Sequence[bytes]) -> tuple[NDArray[np.float32], Sequence[Sequence[str]]]:

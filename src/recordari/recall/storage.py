@@ -15,6 +15,7 @@ import numpy as np
 from pgvector import HalfVector
 
 from recordari.core.checks import BEGINNING, END
+from recordari.core.frozen import quickly_made
 from recordari.core.identity import AskedScope, Identity, Owner, SessionId, session_thread
 from recordari.core.items import Item, Kind
 from recordari.core.text import tsquery_literal
@@ -34,6 +35,7 @@ _read_item = reader(Item)
 NO_VECTOR = np.zeros(1, dtype=np.float32)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
     """A prepared question: what to search for, and in which part of memory."""

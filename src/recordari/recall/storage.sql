@@ -297,14 +297,20 @@ ON CONFLICT (tenant_id, item_id) DO UPDATE SET
     times = access.times + excluded.times, last_at = GREATEST(access.last_at, excluded.last_at)
 
 -- name: note_uses
--- Who saw items last, and where; the last one of a slot stays. Nothing is written of a user who was erased meanwhile.
+-- Who saw items last, and where; the last one of a slot stays. Nothing is written of a user who was erased meanwhile: looked up
+-- once for each answer and not for each of its items, which takes as long as all the rest.
+WITH given AS MATERIALIZED (
+    SELECT * FROM unnest(%(item_ids)s::uuid[], %(owners)s::text[], %(agents)s::text[], %(sessions)s::text[], %(vias)s::text[],
+        %(last_ats)s::timestamptz[]) AS g (item_id, owned_by, agent_id, session_id, via, last_at)
+), kept AS MATERIALIZED (
+    SELECT o.owned_by, o.last_at FROM (SELECT DISTINCT owned_by, last_at FROM given OFFSET 0) o
+    WHERE NOT is_erased_owner(o.owned_by, o.last_at)
+)
 INSERT INTO uses (tenant_id, item_id, slot, owned_by, agent_id, session_id, via, last_at)
 SELECT DISTINCT ON (i.item_id, s.slot) i.tenant_id, i.item_id, s.slot, g.owned_by, g.agent_id, g.session_id, g.via, g.last_at
-FROM unnest(%(item_ids)s::uuid[], %(owners)s::text[], %(agents)s::text[], %(sessions)s::text[], %(vias)s::text[],
-    %(last_ats)s::timestamptz[]) AS g (item_id, owned_by, agent_id, session_id, via, last_at)
+FROM given g JOIN kept k ON k.owned_by = g.owned_by AND k.last_at = g.last_at
 CROSS JOIN LATERAL (SELECT hashtext(concat_ws(chr(31), g.owned_by, g.agent_id, g.session_id, g.via)) & 15 AS slot) s
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at IS NULL
-WHERE NOT is_erased_owner(g.owned_by, g.last_at)
 ORDER BY i.item_id, s.slot, g.last_at DESC
 ON CONFLICT (tenant_id, item_id, slot) DO UPDATE SET
     owned_by = excluded.owned_by, agent_id = excluded.agent_id, session_id = excluded.session_id, via = excluded.via,

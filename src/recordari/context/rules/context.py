@@ -16,6 +16,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from recordari.core.cache import unlocked_property
+from recordari.core.frozen import quickly_made
 from recordari.core.items import normalised
 from recordari.errors import InvalidInput
 from recordari.recall.rules.steps import is_multi_step
@@ -127,6 +128,7 @@ _OF_THE_PRESENT = frozenset(
 _NEEDS_QUESTION = frozenset({SectionName.LONG_TERM, SectionName.TEMPORAL, SectionName.DAILY_LOG})
 
 
+@quickly_made
 @dataclass(frozen=True)
 class ContextItem:
     """One text of a context, with its source and trust."""

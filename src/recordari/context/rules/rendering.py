@@ -23,6 +23,7 @@ from recordari.context.rules.context import (
     SectionName,
 )
 from recordari.core.described import DESCRIBED
+from recordari.core.frozen import quickly_made
 from recordari.core.items import Trust
 from recordari.core.tokens import MESSAGE_OVERHEAD, TokenCounter
 from recordari.sessions.rules.window import MessageRole
@@ -48,6 +49,7 @@ class Section:
         )
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionItem:
     """One text of a section, with its source and trust."""

@@ -129,8 +129,8 @@ def _highest(scores: Floats, depth: int) -> Ids:
 def _by_words(columns: Columns, terms: Mapping[str, float]) -> tuple[Ids, Floats]:
     """Rows with any of the terms: rare terms, many of them, and short texts score high."""
     scores = np.zeros(len(columns))
-    for term, weight in terms.items():
-        scores[columns.cached(("having", term), partial(columns.having, term))] += weight
+    for having, weight in zip(columns.having(list(terms)), terms.values(), strict=True):
+        scores += weight * having
     rows = np.flatnonzero(scores)
     return rows, scores[rows] * columns.brevity[rows]
 

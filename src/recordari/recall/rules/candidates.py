@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordari.core import text
+from recordari.core.cache import unlocked_property as cached_property
 from recordari.core.identity import AskedScope, Scope
 from recordari.memory.rules import Trait
 from recordari.recall.rules.numbering import (
@@ -34,13 +35,16 @@ from recordari.recall.rules.numbering import (
 )
 
 T = TypeVar("T")
+K = TypeVar("K")
 
 FEWEST_QUOTED = 12  # terms that quote the beginning of a text
 BLOCK = 64  # rows that are multiplied at a time
-MOST_CACHED = 3_000  # matches of words and tokens: at most 4 bytes of each for every row
+MOST_LINES = 1_200  # matches of words or of tokens: at most 4 bytes of each for every row
+MOST_CACHED = 12  # sorts of lines, and single values
 MOST_TOKENS = 1 << 16  # a token has two bytes
 MOST_UNUSED = 1_000  # numbers of names
 _NONE = np.empty(0, dtype=np.int64)
+_PLACES = [AskedScope(scope) for scope in SCOPES]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +217,7 @@ class Columns:
     def by_place(self, values: Mapping[AskedScope, float], line: Collection[str]) -> Floats:
         """The value of each row's place: its scope, or history for sessions that are not of this line; 1 for others."""
         scopes = self._table["scope"]
-        of_scopes = np.array([values.get(AskedScope(scope), 1.0) for scope in SCOPES])
+        of_scopes = np.array([values.get(scope, 1.0) for scope in _PLACES])
         of_rows: Floats = of_scopes[scopes]
         in_session = scopes == SCOPES[Scope.SESSION]
         if in_session.any():
@@ -242,9 +246,9 @@ class Columns:
         occurs = np.zeros(MOST_TOKENS, dtype=np.bool_)
         occurs[flat] = True
         vocabulary = np.flatnonzero(occurs)
-        numbers = np.empty(MOST_TOKENS, dtype=np.int64)
+        numbers = np.empty(MOST_TOKENS, dtype=np.uint16)
         numbers[vocabulary] = np.arange(len(vocabulary))
-        return vocabulary, numbers[flat]
+        return vocabulary, numbers[flat].astype(np.int64)
 
     def naming(self, name: str) -> Ids:
         """The rows that mention a name."""
@@ -274,20 +278,23 @@ class Columns:
         days = _rows_by(self._table["day"])
         return _by_term((_date_terms(date.fromordinal(day)), rows) for day, rows in days.items())
 
-    def count(self, term: str) -> Floats:
-        """How often each row has the term, and a last 0."""
-        return np.asarray(np.bincount(self._rows_with(term), minlength=len(self.rows) + 1), dtype=np.float64)
+    def counts(self, terms: Sequence[str]) -> Ids:
+        """How often each row has each term, and a last 0; a line for each term."""
+        # Flat: to find the places in two dimensions takes ten times as long.
+        found, many = np.flatnonzero(self._terms == text.hashes(terms)[:, None]), len(self.rows) + 1
+        line, place = np.divmod(found, max(len(self._terms), 1))
+        return np.bincount(line * many + self._term_rows[place], minlength=len(terms) * many).reshape(-1, many)
 
-    def having(self, term: str) -> Ids:
-        """The rows that have the term, or whose speaker's name has it; each once."""
-        marks = np.zeros(len(self.rows), dtype=np.bool_)
-        marks[self._rows_with(term)] = True
-        for rows in self.spoken_by(term):
-            marks[rows] = True
-        return np.flatnonzero(marks)
+    def having(self, terms: Sequence[str]) -> list[Mask]:
+        """Which rows have each term, or a speaker whose name has it."""
+        return self.cached_lines("having", terms, self._having)
 
-    def _rows_with(self, term: str) -> Ids:
-        return self._term_rows[np.flatnonzero(self._terms == text.hash_of(term))]
+    def _having(self, terms: Sequence[str]) -> NDArray[np.bool_]:
+        marks = self.counts(terms)[:, :-1] > 0
+        for line, term in zip(marks, terms, strict=True):
+            for rows in self.spoken_by(term):
+                line[rows] = True
+        return marks
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
         """The value for a key, computed at first use: questions repeat the same words."""
@@ -297,6 +304,19 @@ class Columns:
                 self._cache.clear()
             value = self._cache[key] = make()
         return value
+
+    def cached_lines(
+        self, name: Hashable, keys: Sequence[K], make: Callable[[Sequence[K]], NDArray[Any]]
+    ) -> list[NDArray[Any]]:
+        """The line of each key; `make` makes those that are missing, all at once."""
+        lines = self.cached(name, dict[K, NDArray[Any]])
+        missing = [key for key in keys if key not in lines]
+        if missing:
+            if len(lines) > MOST_LINES:
+                lines.clear()
+                missing = list(keys)
+            lines.update(zip(missing, make(missing), strict=True))
+        return [lines[key] for key in keys]
 
     def spoken_by(self, term: str) -> Sequence[Ids]:
         """The rows of speakers whose name has the term."""
@@ -308,15 +328,12 @@ class Columns:
 
     def best_matches(self, tokens: Tokens, previous: float) -> list[NDArray[np.float32]]:
         """Squared cosine of each question token with the nearest token of each row, or of the row before times `previous`."""
-        ids = tokens.ids.tolist()
-        missing = [token for token in ids if ("late", token, previous) not in self._cache]
-        if missing:
-            if len(self._cache) > MOST_CACHED:
-                self._cache.clear()
-                missing = ids
-            for token, best in zip(missing, self._matched(tokens.unit, np.array(missing)), strict=True):
-                self._cache["late", token, previous] = np.maximum(best[:-1], np.float32(previous) * best[self.before])
-        return [self._cache["late", token, previous] for token in ids]
+
+        def make(ids: Sequence[int]) -> NDArray[np.float32]:
+            best = self._matched(tokens.unit, np.array(ids))
+            return np.asarray(np.maximum(best[:, :-1], np.float32(previous) * best.take(self.before, axis=1)))
+
+        return self.cached_lines(("late", previous), tokens.ids.tolist(), make)
 
     def _matched(self, unit: NDArray[np.float32], ids: Ids) -> NDArray[np.float32]:
         """The best match of each token in each row alone, and a last 0."""
@@ -364,6 +381,8 @@ def _rows_by(values: Ids) -> dict[int, Ids]:
 
 def _neighbours(threads: Ids, positions: Ids) -> tuple[Ids, Ids]:
     """For each row the index of the one before and of the one after it in its thread, or -1."""
+    if (positions < 0).all():  # nothing is in a thread
+        return np.full(len(threads), -1), np.full(len(threads), -1)
     order = np.lexsort((positions, threads))
     follows = (np.diff(threads[order]) == 0) & (np.diff(positions[order]) == 1)
     before, after = np.full(len(threads), -1), np.full(len(threads), -1)

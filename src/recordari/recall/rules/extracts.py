@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from functools import partial
 from itertools import pairwise
 from uuid import UUID
 
@@ -222,7 +221,6 @@ def matches_of(
             parts = [(length, near) for word, length, near in every if word == term]
             if parts:
                 found[:, place] = sum(length * near for length, near in parts) / max(sum(one for one, _ in parts), 1e-9)
-    for place, term in enumerate(terms):
-        having = columns.cached(("having", term), partial(columns.having, term))
-        found[np.isin(rows, having), place] = 1.0
+    for place, having in enumerate(columns.having(terms)):
+        found[having[list(rows)], place] = 1.0
     return list(found)

@@ -199,29 +199,47 @@ def reordered(flat: NDArray[Any], lengths: Ids, order: Ids) -> NDArray[Any]:
     return flat[moved + np.arange(len(moved))]
 
 
+class _Numbering(dict[str, int]):
+    """A number for each name, given when it is first looked up; what has no name gets one of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given = 0
+
+    def __missing__(self, name: str) -> int:
+        number = self[name] = self.given
+        self.given += 1
+        return number
+
+    def of(self, names: Sequence[str | None]) -> Ids:
+        unnamed = names.count(None)
+        numbers = np.empty(len(names), dtype=np.int64)
+        if unnamed < len(names):
+            numbers[:] = [-1 if name is None else self[name] for name in names]
+        if unnamed:
+            numbers[numbers < 0 if unnamed < len(names) else slice(None)] = range(self.given, self.given + unnamed)
+            self.given += unnamed
+        return numbers
+
+
 class Numbers:
     """A number for each thread, session, speaker and name; columns made from others go on counting."""
 
     def __init__(self) -> None:
-        self.threads: dict[object, int] = {}
-        self.sessions: dict[object, int] = {}
-        self.speakers: dict[str, int] = {}
-        self.names: dict[str, int] = {}
+        self.threads, self.sessions, self.speakers, self.names = (_Numbering() for _ in range(4))
 
     def __len__(self) -> int:
-        return len(self.threads) + len(self.sessions) + len(self.names)
+        return self.threads.given + self.sessions.given + self.names.given
 
     def table(self, block: RowBlock) -> NDArray[np.void]:
-        threads, sessions, speakers = self.threads, self.sessions, self.speakers
-        table = np.empty(len(block.keys), dtype=ROW)
-        of_threads = [thread or key for thread, key in zip(block.threads, block.keys, strict=True)]
-        of_sessions = [session or thread for session, thread in zip(block.sessions, of_threads, strict=True)]
+        table = np.empty(len(block.moments), dtype=ROW)
+        speakers = {name: self.speakers[(name or "").casefold()] for name in set(block.speakers)}
         table["moment"] = block.moments
         table["day"] = block.days
-        table["thread"] = [threads.setdefault(thread, len(threads)) for thread in of_threads]
+        table["thread"] = self.threads.of(block.threads)
         table["position"] = block.positions
-        table["session"] = [sessions.setdefault(session, len(sessions)) for session in of_sessions]
-        table["speaker"] = [speakers.setdefault((name or "").casefold(), len(speakers)) for name in block.speakers]
+        table["session"] = self.sessions.of([a or b for a, b in zip(block.sessions, block.threads, strict=True)])
+        table["speaker"] = [speakers[name] for name in block.speakers]
         table["traits"] = block.traits
         table["scope"] = [SCOPES[scope] for scope in block.scopes]
         table["terms"] = block.term_counts
@@ -234,5 +252,4 @@ class Numbers:
         return table
 
     def named(self, block: RowBlock) -> Ids:
-        names = self.names
-        return np.array([names.setdefault(name, len(names)) for name in block.names], dtype=np.int64)
+        return np.array([self.names[name] for name in block.names], dtype=np.int64)

@@ -16,6 +16,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from recordari.core.frozen import quickly_made
 from recordari.core.identity import AskedScope
 from recordari.memory.rules import REQUEST_TERMS, Collection, QuestionWording
 from recordari.recall.rules.arms import ArmHits, marked, within
@@ -89,6 +90,7 @@ class Question:
         return self.wording.present if self.interval is None else 0.0
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
     """A candidate with its score and the parts of the score."""
@@ -203,26 +205,42 @@ def weighed(features: Features, weights: Weights) -> dict[str, Floats]:
 
 def _words(question: Question, columns: Columns, collection: Collection, weights: Weights) -> Floats:
     """BM25 over the text, half of the text before it, its speaker and half its date; divided by its upper bound."""
-    scores = np.zeros(len(columns))
-    bound = 0.0
+    terms = list(dict.fromkeys(question.terms))
     mean = max(collection.mean_length, 1.0)
-    for term in dict.fromkeys(question.terms):
-        rarity = _weighed_rarity(term, collection, weights)
-        key = ("words", term, mean, weights.previous_words, weights.date_words)
-        matched = columns.cached(key, partial(_saturated, term, columns, mean, weights))
-        scores += rarity * (np.maximum(matched, columns.is_users) if term in question.asker else matched)
-        bound += (weights.saturation + 1) * rarity
-    return scores / max(bound, 1e-9)
+    name = ("words", mean, weights.previous_words, weights.date_words)
+    matched = columns.cached_lines(name, terms, partial(_saturated, columns, mean, weights))
+    rarities = [_weighed_rarity(term, collection, weights) for term in terms]
+    scores = _weighed_sum(question, columns, terms, rarities, matched)
+    return np.asarray(scores / max((weights.saturation + 1) * sum(rarities), 1e-9))
 
 
-def _saturated(term: str, columns: Columns, mean: float, weights: Weights) -> NDArray[np.float32]:
-    """The frequency of one term in each row, saturated: each repetition adds less."""
-    count = columns.count(term)
-    frequency = count[:-1] + weights.previous_words * np.minimum(count[columns.before], 2)
-    for rows in columns.spoken_by(term):
-        frequency[rows] += 1
-    for rows in columns.dated(term):
-        frequency[rows] += weights.date_words
+def _weighed_sum(
+    question: Question,
+    columns: Columns,
+    words: Sequence[str],
+    weights: Sequence[float],
+    matched: Sequence[NDArray[np.float32]],
+) -> Floats:
+    """How well each row matches all words; what a user says matches the user's name too."""
+    if not matched:
+        return np.zeros(len(columns))
+    lines = np.array(matched)
+    for place, word in enumerate(words):
+        if word in question.asker:
+            lines[place] = np.maximum(lines[place], columns.is_users)
+    lines *= np.array(weights, dtype=np.float32)[:, None]
+    return np.asarray(np.add.reduce(lines, axis=0, dtype=np.float64))
+
+
+def _saturated(columns: Columns, mean: float, weights: Weights, terms: Sequence[str]) -> NDArray[np.float32]:
+    """The frequency of each term in each row, saturated: each repetition adds less."""
+    count = columns.counts(terms)
+    frequency = count[:, :-1] + weights.previous_words * np.minimum(count.take(columns.before, axis=1), 2)
+    for line, term in zip(frequency, terms, strict=True):
+        for rows in columns.spoken_by(term):
+            line[rows] += 1
+        for rows in columns.dated(term):
+            line[rows] += weights.date_words
     # A text shorter than the mean gets no bonus for being short; a longer one pays.
     relative = np.maximum(columns.lengths / mean, 1.0)
     pivot = weights.saturation * (1 - weights.length_share + weights.length_share * relative)
@@ -235,16 +253,14 @@ def _weighed_rarity(term: str, collection: Collection, weights: Weights) -> floa
 
 def _late_interaction(question: Question, columns: Columns, collection: Collection, weights: Weights) -> Floats:
     """For each question token the best match among the text's tokens (or a little less: of the text before)."""
-    tokens, scores = question.tokens, np.zeros(len(columns))
+    tokens = question.tokens
     if tokens is None or not len(tokens.ids):
-        return scores
-    bound = 0.0
+        return np.zeros(len(columns))
+    rarities = {word: _weighed_rarity(word, collection, weights) for word in dict.fromkeys(tokens.words)}
     norms = tokens.norms[tokens.ids].tolist()
-    for word, norm, best in zip(tokens.words, norms, columns.best_matches(tokens, weights.previous_late), strict=True):
-        weight = _weighed_rarity(word, collection, weights) * norm
-        scores += weight * (np.maximum(best, columns.is_users) if word in question.asker else best)
-        bound += weight
-    return scores / max(bound, 1e-9)
+    weighed = [rarities[word] * norm for word, norm in zip(tokens.words, norms, strict=True)]
+    best = columns.best_matches(tokens, weights.previous_late)
+    return np.asarray(_weighed_sum(question, columns, tokens.words, weighed, best) / max(sum(weighed), 1e-9))
 
 
 def _meaning(question: Question, similarity: Floats) -> Floats:
@@ -381,6 +397,8 @@ def spread_over_sessions(features: Features, scores: Floats, penalty: float, lim
     # A difference of age decides only between equal scores.
     keys = features.moments[near] * -1e-16 - scores[near]
     best = near[np.lexsort((near, keys))]
+    if len(set(features.threads[best].tolist())) == len(best):  # nothing is lowered
+        return list(zip(best[:limit].tolist(), scores[best[:limit]].tolist(), strict=True))
     waiting = list(zip(np.sort(keys).tolist(), best.tolist(), scores[best].tolist(), strict=True))
     sessions = features.threads[best].tolist()
     # A choice lowers all others of its session alike: of each session only the best that is left can be next. `heads` has

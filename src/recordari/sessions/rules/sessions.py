@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.described import DESCRIBED
+from recordari.core.frozen import quickly_made
 from recordari.core.identity import AgentId, Identity, Owner, Role, SessionId, UserId, owned_by, session_thread
 from recordari.core.items import PROJECT, Trust
 from recordari.errors import Conflict, InvalidInput
@@ -52,6 +53,7 @@ class Fold:
     last: int
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     __pydantic_config__ = DESCRIBED

@@ -18,6 +18,7 @@ from typing import Any
 from uuid import UUID
 
 from recordari.core.described import DESCRIBED
+from recordari.core.frozen import quickly_made
 from recordari.core.identity import Scope, SessionId, optional_choice
 from recordari.core.items import Kind, Trust, least_trusted
 from recordari.core.tokens import MESSAGE_OVERHEAD, cut_to_tokens, message_tokens
@@ -83,6 +84,7 @@ class NewMessage:
     """Who carried the text here, if less trusted than the role: `external` for an e-mail that a user passes on."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     __pydantic_config__ = DESCRIBED
