@@ -37,6 +37,7 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM entered)
     INSERT INTO outbox (topic, tenant_id, ref)
     SELECT %(summary_topic)s::text, %(tenant_id)s::uuid, session_ref FROM saved
     WHERE messages / %(every)s <> (messages - %(many)s) / %(every)s
+    RETURNING 1
 )
 SELECT CASE WHEN (SELECT count(*) FROM made) <> %(many)s OR EXISTS (
         SELECT 1 FROM given g CROSS JOIN LATERAL (
@@ -88,6 +89,7 @@ WITH new_user AS (
     INSERT INTO users (tenant_id, user_id)
     SELECT %(tenant_id)s::uuid, %(user_id)s::text WHERE %(user_id)s::text IS NOT NULL
     ON CONFLICT (tenant_id, user_id) DO NOTHING
+    RETURNING 1
 )
 INSERT INTO sessions (
     tenant_id, session_id, owned_by, session_ref, root_id, continues, user_id, agent_id, idle_seconds, notes_seconds,
@@ -284,4 +286,4 @@ ORDER BY note_id
 -- Remove the notes of sessions without activity for the notes' lifetime.
 DELETE FROM notes n USING sessions s
 WHERE n.tenant_id = %(tenant_id)s AND s.tenant_id = %(tenant_id)s AND s.session_id = n.session_id
-    AND s.owned_by = n.owned_by AND s.active_at + s.notes_seconds * interval '1 second' < %(now)s
+    AND s.owned_by = n.owned_by AND EXTRACT(epoch FROM %(now)s::timestamptz - s.active_at) > s.notes_seconds
