@@ -132,6 +132,39 @@ def test_a_change_reads_the_clock_once_and_outside_conditions() -> None:
     assert {name: values for name, values in found.items() if values} == {}
 
 
+def reads_beside_writes(text: str) -> Iterator[str]:
+    """Tables that a statement reads beside a part that writes them, and not before it in a part of its own."""
+    for tree in parsed(text):
+        parts = [(part.this, bool(part.args.get("materialized"))) for part in tree.find_all(exp.CTE)]
+        written = {
+            part.this.find(exp.Table).name
+            for part, _ in parts
+            if isinstance(part, exp.Insert | exp.Update | exp.Delete)
+        }
+        so_far: set[str] = set()
+        for part, is_kept in [*parts, (tree, False)]:
+            changes = isinstance(part, exp.Insert | exp.Update | exp.Delete)
+            target = part.this.find(exp.Table) if changes else None
+            for table in part.find_all(exp.Table):
+                inside_other = part is tree and table.find_ancestor(exp.CTE) is not None
+                if table is target or inside_other or table.name not in written - OF_COORDINATOR:
+                    continue
+                if table.name in so_far or not (is_kept or changes):
+                    yield table.name
+            if target is not None:
+                so_far.add(target.name)
+
+
+# It looks for items of another kind than it writes; where it meets its own, the long way decides.
+MAY_SEE_ITSELF = {"sessions.storage.add_messages"}
+
+
+def test_no_statement_reads_a_table_that_a_part_of_it_writes() -> None:
+    """On a cluster the parts run one after another, and see what was written: read first, MATERIALIZED."""
+    found = {query.name: list(reads_beside_writes(query.sql)) for query in distinct_statements()}
+    assert {name for name, tables in found.items() if tables} == MAY_SEE_ITSELF, found
+
+
 def test_no_row_is_looked_for_in_a_subquery() -> None:
     """A cluster writes `(a, b) IN (SELECT …)` wrongly to its node: join the subquery."""
     assert not [
@@ -166,6 +199,8 @@ def test_a_function_calls_tables_by_their_whole_names(server: Any, tables_of_ten
     [
         ("INSERT INTO items (tenant_id) SELECT 1", silent_inserts),
         ("WITH a AS (INSERT INTO items (tenant_id) SELECT 1) SELECT 1", silent_inserts),
+        ("WITH a AS (DELETE FROM holds RETURNING 1) SELECT count(*) FROM holds", reads_beside_writes),
+        ("WITH b AS (SELECT 1 FROM holds), a AS (DELETE FROM holds RETURNING 1) SELECT 1 FROM b", reads_beside_writes),
         ("UPDATE items SET a = COALESCE(a, now())", clocks_in_conditions),
         ("INSERT INTO items (a) VALUES (1) ON CONFLICT (a) DO UPDATE SET b = now()", clocks_in_conditions),
     ],

@@ -142,13 +142,14 @@ WHERE outbox.outbox_id = held.outbox_id AND outbox.attempts = held.attempts
 
 -- name: delete_done
 -- Delete finished rows; returns how many of them another worker holds by now.
-WITH deleted AS (
+WITH before AS MATERIALIZED (
+    SELECT count(*) AS entries FROM outbox WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s)
+), deleted AS (
     DELETE FROM outbox
     WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s) AND attempts = %(attempts)s AND parked_at IS NULL
     RETURNING outbox_id
 )
-SELECT (SELECT count(*) FROM outbox WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s))
-    - (SELECT count(*) FROM deleted)
+SELECT (SELECT entries FROM before) - (SELECT count(*) FROM deleted)
 
 -- name: fail_entries
 -- Record a failed try: due again after the delay, or parked when the budget is used up.

@@ -220,7 +220,7 @@ RETURNING i.item_id
 
 -- name: save_feedback
 -- An opinion of an item; returns the earlier one of the same person.
-WITH before AS (
+WITH before AS MATERIALIZED (
     SELECT opinion FROM feedback
     WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND given_by = %(given_by)s
 ), saved AS (

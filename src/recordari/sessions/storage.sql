@@ -242,7 +242,10 @@ ORDER BY i.position DESC, i.item_id DESC LIMIT %(limit)s
 
 -- name: insert_notes
 -- New notes of a session; the answer has the surplus: the least important, then the oldest.
-WITH inserted AS (
+WITH before AS MATERIALIZED (
+    SELECT note_id, importance FROM notes
+    WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s
+), inserted AS (
     INSERT INTO notes (tenant_id, session_id, owned_by, note_id, kind, content, importance, item_id, created_at)
     SELECT %(tenant_id)s, %(session_id)s, %(owned_by)s, note_id, kind, content, importance, item_id, %(now)s
     FROM unnest(%(note_id)s::uuid[], %(kind)s::text[], %(content)s::text[], %(importance)s::real[], %(item_id)s::uuid[])
@@ -251,8 +254,7 @@ WITH inserted AS (
 ), all_notes AS (
     SELECT note_id, importance FROM inserted
     UNION ALL
-    SELECT note_id, importance FROM notes
-    WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s
+    SELECT note_id, importance FROM before
 )
 SELECT note_id FROM all_notes ORDER BY importance DESC, note_id DESC OFFSET %(most)s
 

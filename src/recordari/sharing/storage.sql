@@ -114,10 +114,10 @@ SELECT shared_item_id FROM items WHERE tenant_id = %(tenant_id)s AND shared_from
 
 -- name: delete_copies
 -- Delete copies with everything derived from them; returns the entities that they mentioned.
-WITH gone AS (
+WITH gone AS MATERIALIZED (
     SELECT item_id FROM items
     WHERE tenant_id = %(tenant_id)s AND shared_from = %(shared_from)s AND shared_item_id = ANY(%(item_ids)s)
-), named AS (
+), named AS MATERIALIZED (
     SELECT DISTINCT m.entity_id FROM mentions m JOIN gone g ON m.tenant_id = %(tenant_id)s AND m.item_id = g.item_id
 ), waiting AS (
     DELETE FROM outbox o USING gone g WHERE o.tenant_id = %(tenant_id)s AND o.ref = g.item_id
