@@ -1,4 +1,4 @@
-"""One embedded PostgreSQL for the whole run; every test that asks for it gets a fresh database of its own."""
+"""One PostgreSQL for the whole run, embedded or your own; every test that asks for it gets a fresh database of its own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import hypothesis
 import psycopg
@@ -29,7 +30,7 @@ from recordari.operations import rest as operations_rest
 from recordari.schedule import JOBS
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
-from tests import folders
+from tests import external_server, folders
 from tests.patience import PATIENCE, PATIENT
 from tests.pgbouncer import Pooler, running_pgbouncer
 from tests.stored import drop_database
@@ -59,6 +60,13 @@ hypothesis.settings.load_profile("patient")
 @pytest.fixture(scope="session")
 def server() -> Iterator[EmbeddedServer]:
     """A server shared by all parallel workers of this run; the last one to leave stops it."""
+    if address := os.environ.get(external_server.ADDRESS):
+        # It is used as the embedded one is; what only that one has (its folders, its programs) no such run asks for.
+        given = external_server.ExternalServer(address, of_cluster=bool(os.environ.get(external_server.CITUS)))
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(asyncio.run, given.make_template()).result()
+        yield cast("EmbeddedServer", given)
+        return
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)
     home = folders.place() / f"recordari-tests-{run[:12]}"
     home.mkdir(exist_ok=True)
@@ -99,6 +107,11 @@ async def _make_template(server: EmbeddedServer) -> None:
 def cloned_database(server: EmbeddedServer) -> Iterator[str]:
     """The name of a fresh, migrated database that is dropped afterwards."""
     name = f"test_{uuid.uuid4().hex[:16]}"
+    if isinstance(server, external_server.ExternalServer):
+        server.clone(name)
+        yield name
+        server.drop(name)
+        return
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy")
     yield name

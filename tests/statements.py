@@ -13,7 +13,7 @@ import psycopg
 from recordari.db import pipeline
 
 FRAMING = ("BEGIN", "COMMIT", "SET ", "SAVEPOINT", "RELEASE", "ROLLBACK")
-BINDING = frozenset({"db.database.bind", "db.database.plan_by_index", "db.database.plan_as_usual"})
+BINDING = frozenset({"db.pipeline.bind", "db.pipeline.plan_by_index", "db.pipeline.plan_as_usual"})
 """They frame a transaction or bind it to an identity, and say nothing of their own."""
 
 

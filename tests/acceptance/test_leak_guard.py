@@ -175,8 +175,8 @@ def as_tenant(settings: Settings, memory: Memory, user: str, statement: str, *pa
     """Run a statement of somebody who has the application's own connection."""
     assert settings.database_url is not None
     with psycopg.connect(settings.database_url.get_secret_value()) as connection:
-        connection.execute(f"SET app.tenant_id = '{memory.identity.tenant_id}'")
-        connection.execute(f"SET app.user_id = '{user}'")
+        connection.execute(f"SET LOCAL app.tenant_id = '{memory.identity.tenant_id}'")
+        connection.execute(f"SET LOCAL app.user_id = '{user}'")
         connection.execute("SET search_path = recordari, public")
         assert connection.execute(statement, parameters).rowcount == 1
 

@@ -156,8 +156,8 @@ async def test_the_database_itself_refuses_with_23514(memory: Memory, chat: Memo
     fact = await chat.remember_fact("Ana works on coverage of the gate")
     assert settings.database_url is not None
     with psycopg.connect(settings.database_url.get_secret_value()) as connection:
-        connection.execute(f"SET app.tenant_id = '{memory.identity.tenant_id}'")
-        connection.execute(f"SET app.user_id = '{chat.identity.user_id}'")
+        connection.execute(f"SET LOCAL app.tenant_id = '{memory.identity.tenant_id}'")
+        connection.execute(f"SET LOCAL app.user_id = '{chat.identity.user_id}'")
         with pytest.raises(psycopg.errors.CheckViolation) as refused:
             connection.execute("UPDATE recordari.items SET content = %s WHERE item_id = %s", [RULE, fact.id])
     assert refused.value.sqlstate == "23514"

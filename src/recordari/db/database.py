@@ -12,16 +12,28 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Generic, TypeVar, cast
 
 import psycopg
 import psycopg_pool
-from psycopg import sql
 from psycopg.pq.abc import PGresult
 from psycopg.rows import BaseRowFactory, args_row, dict_row, kwargs_row, scalar_row
 
-from recordari.core.identity import Identity, TenantId, UserId
-from recordari.db.pipeline import Part, RawAnswer, answers_of, forget_prepared, is_unsure, records_of, rows_of
+from recordari.core.identity import Identity
+from recordari.db.pipeline import (
+    CLUSTER,
+    ONE_SERVER,
+    Binding,
+    Part,
+    RawAnswer,
+    answers_of,
+    forget_prepared,
+    is_unsure,
+    records_of,
+    role_of,
+    rows_of,
+)
 from recordari.db.pool import Connection, Pool, PoolOptions
 from recordari.db.queries import Queries, Query, with_bound
 from recordari.db.records import Record, reader
@@ -39,31 +51,26 @@ T = TypeVar("T")
 
 queries = Queries(__name__)
 
-PLAN_AS_USUAL: Part = (queries.plan_as_usual, {})
 RETENTION_ROLE = "recordari_retention"
-TENANT_ROLE = "recordari_tenant"  # sees the things of every user of a tenant
+# The detail of errors that our triggers raise: the name of a constraint does not come from a node of a cluster.
+LEAK_GUARD = "items_leak_guard"
+SHARED = "items_shared_are_read_only"
+LOST_NODE = "failure on connection marked as essential"  # of a node of a cluster, in the middle of a transaction
 _CONNECTION_ERRORS = (psycopg.OperationalError, psycopg.InterfaceError)
 BUSY = "every connection with the database is in use; try again after the time given"
 READ_ONLY = "this memory is shared by another tenant and read-only here; decline its link, or ask them to withdraw it"
 
 
-@lru_cache(maxsize=10_000)
-def _bound_to(tenant_id: TenantId | None, user_id: UserId | None) -> str:
-    """The statements that bind a transaction to a tenant and a user, for row-level security."""
-    return (
-        sql.SQL("SET LOCAL app.tenant_id = {tenant}; SET LOCAL app.user_id = {user}")
-        .format(tenant=sql.Literal(str(tenant_id or "")), user=sql.Literal(user_id or ""))
-        .as_string(None)
-    )
-
-
 class Rows:
     """Runs named queries on one connection inside one transaction."""
 
-    def __init__(self, connection: Connection, bound: Mapping[str, Any], role: str | None = None) -> None:
+    def __init__(
+        self, connection: Connection, bound: Mapping[str, Any], role: str | None = None, binding: Binding = ONE_SERVER
+    ) -> None:
         self._connection = connection
         self._bound = bound
         self._role = role
+        self._binding = binding
 
     def _parameters(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return with_bound(self._bound, values)
@@ -97,13 +104,10 @@ class Rows:
 
     async def query_prepared(self, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
         """Every row of a query whose plan the connection keeps: for a long statement with one plan for all tenants."""
-        parts: list[Part] = [
-            (queries.plan_by_index, {}),
-            (query, self._parameters(parameters)),
-            PLAN_AS_USUAL,
-        ]
-        _, answer, _ = await answers_of(self._connection, parts, role=self._role)
-        return rows_of(self._connection, answer)
+        before, after = self._binding.plan_by_index, self._binding.plan_as_usual
+        parts: list[Part] = [*before, (query, self._parameters(parameters)), *after]
+        answers = await answers_of(self._connection, parts, role=self._role)
+        return rows_of(self._connection, answers[len(before)])
 
     async def value(self, query: Query, **parameters: Any) -> Any:
         """The first column of the first row, or None."""
@@ -120,8 +124,10 @@ class Rows:
 class Transaction(Rows):
     """A transaction on tenant data: `tenant_id` of every query is that of its identity."""
 
-    def __init__(self, connection: Connection, identity: Identity, role: str | None = None) -> None:
-        super().__init__(connection, {"tenant_id": identity.tenant_id}, role)
+    def __init__(
+        self, connection: Connection, identity: Identity, role: str | None = None, binding: Binding = ONE_SERVER
+    ) -> None:
+        super().__init__(connection, {"tenant_id": identity.tenant_id}, role, binding)
         self.identity = identity
 
     @asynccontextmanager
@@ -131,19 +137,23 @@ class Transaction(Rows):
         Both tenants change together or not at all, and row-level security binds each statement to one of them. The outer
         transaction finds nothing while this one is open: it asks for one tenant under the policy of another.
         """
-        await self._connection.execute(_bound_to(identity.tenant_id, identity.user_id))
+        await self._rebind(identity)
         try:
-            yield Transaction(self._connection, identity, self._role)
+            yield Transaction(self._connection, identity, self._role, self._binding)
         finally:
             if self._connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS:
-                await self._connection.execute(_bound_to(self.identity.tenant_id, self.identity.user_id))
+                await self._rebind(self.identity)
+
+    async def _rebind(self, identity: Identity) -> None:
+        await self._connection.execute(self._binding.statement(identity.tenant_id, identity.user_id))
 
 
 class QueueTransaction(Rows):
     """A transaction on the queue schema, which holds ids of work and no content; tenant tables are empty in it."""
 
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection, {})
+    def __init__(self, connection: Connection, binding: Binding = ONE_SERVER) -> None:
+        super().__init__(connection, {}, binding=binding)
+        self.of_cluster = binding.of_cluster
 
 
 class Database:
@@ -181,8 +191,12 @@ class Database:
         """Whether a pooler in transaction mode is between us and the server."""
         return self._pool.opening is not None
 
+    @property
+    def _binding(self) -> Binding:
+        return CLUSTER if self._pool.is_distributed else ONE_SERVER
+
     def _opening(self) -> list[Part]:
-        """What each transaction has to begin with."""
+        """The settings that each transaction has to begin with."""
         return [] if self._pool.opening is None else [(self._pool.opening, {})]
 
     @asynccontextmanager
@@ -192,15 +206,16 @@ class Database:
         `role` is another database role for its duration (retention, read-only) than the identity has.
         """
         role = role or role_of(identity)
-        async with self._begun(_binding(identity.tenant_id, identity.user_id, role)) as connection:
-            yield Transaction(connection, identity, role)
+        binding = self._binding
+        async with self._begun(binding.statement(identity.tenant_id, identity.user_id, role)) as connection:
+            yield Transaction(connection, identity, role, binding)
 
     async def execute(self, identity: Identity, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows of one query that only reads, in a transaction of its own, begun and committed in one round trip.
 
         It is planned once for each connection and all tenants, always by an index.
         """
-        parts = [bind(identity), (query, with_bound({"tenant_id": identity.tenant_id}, parameters))]
+        parts = [self._binding.bind(identity), (query, with_bound({"tenant_id": identity.tenant_id}, parameters))]
         connection, answers = await self._round_trip(parts, role=role_of(identity))
         return rows_of(connection, answers[-1])
 
@@ -211,8 +226,14 @@ class Database:
         parts: list[Part] = []
         for one in also:
             reading = one.identity or identity
-            parts += [bind(reading), (_as_role(one.query, role_of(reading)), one.parameters(_bound(reading)))]
-        parts += [bind(identity), (_as_role(query, role_of(identity)), with_bound(_bound(identity), parameters))]
+            parts += [
+                self._binding.bind(reading),
+                (_as_role(one.query, role_of(reading)), one.parameters(_bound(reading))),
+            ]
+        parts += [
+            self._binding.bind(identity),
+            (_as_role(query, role_of(identity)), with_bound(_bound(identity), parameters)),
+        ]
         connection, answers = await self._round_trip(parts, role=None)
         for one, answer in zip(also, answers[1::2], strict=False):
             one.receive(records_of(connection, answer))
@@ -237,14 +258,14 @@ class Database:
         def more() -> Iterator[Part]:
             return ((part, with_bound(bound, values)) for part, values in following())
 
-        ready = [bind(identity, thread), (query, with_bound(bound, parameters))]
+        ready = [self._binding.bind(identity, thread), (query, with_bound(bound, parameters))]
         connection, (_, *answers) = await self._round_trip(ready, more, role=role_of(identity))
         return [rows_of(connection, answer) for answer in answers]
 
     async def read_batch(self, identity: Identity, batch: Sequence[BatchedQuery[Any]]) -> None:
         """Send queries that only read in one round trip, as a transaction of their own; each then has its answer."""
         bound = {"tenant_id": identity.tenant_id}
-        parts = [bind(identity), *((query.query, query.parameters(bound)) for query in batch)]
+        parts = [self._binding.bind(identity), *((query.query, query.parameters(bound)) for query in batch)]
         connection, (_, *answers) = await self._round_trip(parts, role=role_of(identity))
         for query, answer in zip(batch, answers, strict=True):
             query.receive(records_of(connection, answer))
@@ -254,15 +275,16 @@ class Database:
     ) -> tuple[Connection, list[PGresult]]:
         """Send a whole transaction in one message; return its answers and the connection, which reads them."""
         answers: list[PGresult] = []
-        opening = self._opening()
+        binding = self._binding
+        opening = [*binding.opening, *self._opening()]
 
         async def send(connection: Connection) -> None:
-            parts = [*opening, *ready]
-            answers.extend(await answers_of(connection, parts, following() if following else None, role=role))
+            more = chain(following() if following else (), binding.closing) if following or binding.closing else None
+            answers.extend(await answers_of(connection, [*opening, *ready], more, role=role))
 
         connection = await self._borrow(send)
         self._pool.give_back(connection)
-        return connection, answers[len(opening) :]
+        return connection, answers[len(opening) : len(answers) - len(binding.closing)]
 
     async def notify(self, query: Query, payload: str) -> None:
         """Tell other processes something in one round trip; the query reads no table."""
@@ -270,8 +292,8 @@ class Database:
 
     @asynccontextmanager
     async def queue(self) -> AsyncIterator[QueueTransaction]:
-        async with self._begun(_binding(None, None)) as connection:
-            yield QueueTransaction(connection)
+        async with self._begun(self._binding.statement(None, None)) as connection:
+            yield QueueTransaction(connection, self._binding)
 
     @asynccontextmanager
     async def _begun(self, binding: str) -> AsyncIterator[Connection]:
@@ -365,21 +387,6 @@ class Database:
         return self._pool.statistics()
 
 
-def _binding(tenant_id: TenantId | None, user_id: UserId | None, role: str | None = None) -> str:
-    binding = _bound_to(tenant_id, user_id)
-    return f"{binding}; SET LOCAL ROLE {sql.Identifier(role).as_string(None)}" if role else binding
-
-
-def bind(identity: Identity, thread: str | None = None) -> Part:
-    """The query that binds a transaction sent as a pipeline; plans in it are made for all tenants."""
-    return queries.bind, {
-        "tenant": str(identity.tenant_id),
-        "user": identity.user_id or "",
-        "role": role_of(identity) or "none",
-        "thread": thread,
-    }
-
-
 def _bound(identity: Identity) -> dict[str, Any]:
     return {"tenant_id": identity.tenant_id}
 
@@ -388,11 +395,6 @@ def _bound(identity: Identity) -> dict[str, Any]:
 def _as_role(query: Query, role: str | None) -> Query:
     """The query under the name by which a connection keeps its plan for this role."""
     return query if role is None else replace(query, name=f"{query.name}@{role}")
-
-
-def role_of(identity: Identity) -> str | None:
-    """The database role that an identity acts under; None: the application's own."""
-    return TENANT_ROLE if identity.spans_users else None
 
 
 async def _roll_back(connection: Connection) -> None:
@@ -432,13 +434,15 @@ def translated(error: BaseException) -> RecordariError | None:
             return InvalidInput("a time is out of range, or its offset is more than 15:59 hours")
         case psycopg.errors.NumericValueOutOfRange():
             return InvalidInput("a number is too large, or too near to zero, to be stored; round it")
-        case psycopg.errors.CheckViolation() if error.diag.constraint_name == "items_leak_guard":
+        case psycopg.errors.CheckViolation() if error.diag.message_detail == LEAK_GUARD:
             return InvalidInput(
                 "this text copies a protected document; summarise it in your own words and refer to the document",
                 field="content",
             )
-        case psycopg.errors.CheckViolation() if error.diag.constraint_name == "items_shared_are_read_only":
+        case psycopg.errors.CheckViolation() if error.diag.message_detail == SHARED:
             return Conflict(READ_ONLY)
+        case psycopg.errors.InternalError_() if LOST_NODE in str(error):
+            return DatabaseUnavailable("the node of this tenant does not answer; try again")
         case psycopg.OperationalError() | psycopg.InterfaceError():
             return DatabaseUnavailable()
     return None

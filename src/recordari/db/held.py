@@ -14,17 +14,15 @@ import psycopg
 from psycopg.pq.abc import PGresult
 
 from recordari.core.identity import Identity
-from recordari.db.database import PLAN_AS_USUAL, Database, bind, role_of, translated
-from recordari.db.pipeline import Part, answers_of, forget_prepared
+from recordari.db.database import Database, translated
+from recordari.db.pipeline import BEGIN, COMMIT, Part, answers_of, forget_prepared, role_of
 from recordari.db.pool import Connection
 from recordari.db.queries import Queries, Query, with_bound
 from recordari.errors import DatabaseUnavailable
 
 queries = Queries(__name__)
 
-_BEGIN: Part = (Query("begin", "Begin a transaction.", "BEGIN"), {})
 _AS_OURSELVES: Part = (Query("as_ourselves", "Leave the role of a step.", "SET LOCAL ROLE NONE"), {})
-_COMMIT: Part = (Query("commit", "Commit the transaction.", "COMMIT"), {})
 
 
 class HeldWrites(Database):
@@ -70,13 +68,13 @@ class HeldWrites(Database):
             self._finish()
             return False
         bound = {"tenant_id": identity.tenant_id}
-        writes = [bind(identity), *((query, with_bound(bound, values)) for query, values in parts)]
+        writes = [self._binding.bind(identity), *((query, with_bound(bound, values)) for query, values in parts)]
         if self._held is None:
             await self._database._round_trip(writes, role=role_of(identity))
         else:
             connection, self._held = self._held, None
             try:
-                await answers_of(connection, [_AS_OURSELVES, *writes, _COMMIT], role=role_of(identity))
+                await answers_of(connection, [_AS_OURSELVES, *writes, COMMIT], role=role_of(identity))
             except BaseException as error:
                 await self._give_up(connection)
                 if (ours := translated(error)) is None:
@@ -104,17 +102,18 @@ class HeldWrites(Database):
         if following is None or self._is_over or self._held is not None:
             return await super()._round_trip(ready, following, role=role)
         answers: list[PGresult] = []
-        opening = [_BEGIN, *self._opening()]
+        opening, closing = [BEGIN, *self._opening()], self._binding.plan_as_usual
 
         async def send(connection: Connection) -> None:
-            more = chain(following(), [PLAN_AS_USUAL])
+            more = chain(following(), closing)
             answers.extend(await answers_of(connection, [*opening, *ready], more, role=role))
 
         self._held = await self._borrow(send)
-        return self._held, answers[len(opening) : -1]
+        return self._held, answers[len(opening) : len(answers) - len(closing)]
 
     async def _end(self, connection: Connection) -> bool:
-        if self._is_over or self._held is not None or not await _has_written(connection):
+        # What a node of a cluster wrote is not known here, so there every transaction counts as one that writes.
+        if self._is_over or self._held is not None or not (self._binding.of_cluster or await _has_written(connection)):
             return await super()._end(connection)
         self._held = connection
         return True
@@ -134,7 +133,8 @@ class HeldWrites(Database):
         assert connection is not None
         self._is_busy = True
         try:
-            await connection.execute(f"SAVEPOINT step; SET LOCAL ROLE NONE; {binding}")
+            for message in self._binding.step(binding):
+                await connection.execute(message)
             yield connection
             await connection.execute("RELEASE SAVEPOINT step")
         except BaseException as error:

@@ -153,6 +153,7 @@ WHERE j.args ->> 'tenant_id' = %(tenant_id)s::uuid::text AND j.status NOT IN ('t
 INSERT INTO schedules (tenant_id, job, next_at)
 SELECT %(tenant_id)s::uuid, job, next_at FROM unnest(%(jobs)s::text[], %(times)s::timestamptz[]) AS planned(job, next_at)
 ON CONFLICT (tenant_id, job) DO NOTHING
+RETURNING 1
 
 -- name: insert_for_tenants
 -- When one job of many tenants runs first; those already planned stay.
@@ -160,6 +161,7 @@ INSERT INTO schedules (tenant_id, job, next_at)
 SELECT tenant_id, %(job)s::text, next_at
 FROM unnest(%(tenants)s::uuid[], %(times)s::timestamptz[]) AS planned(tenant_id, next_at)
 ON CONFLICT (tenant_id, job) DO NOTHING
+RETURNING 1
 
 -- name: list_schedules
 -- When each job of this tenant ran last and runs next, the next one first.

@@ -71,19 +71,23 @@ def login_script(login: str) -> str:
     return grants.format(login=sql.Identifier(login)).as_string(None)
 
 
-def setup_script(login: str, owner: str | None) -> str:
-    """The whole script for an administrator: roles, extensions, schemas, and the grants on them."""
-    create_login = sql.SQL(
+def ensure_login(login: str) -> str:
+    """SQL that makes the login role where it is missing, and lets it act as the application."""
+    create = sql.SQL(
         "DO $login$\nBEGIN\n"
         "    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = {name}) THEN\n"
         "        CREATE ROLE {login} LOGIN NOBYPASSRLS;\n"
         "    END IF;\nEND $login$;"
     ).format(name=sql.Literal(login), login=sql.Identifier(login))
+    return f"{create.as_string(None)}\n{login_script(login)}"
+
+
+def setup_script(login: str, owner: str | None) -> str:
+    """The whole script for an administrator: roles, extensions, schemas, and the grants on them."""
     parts = [
         bootstrap_script(),
         "-- The application's login. Give it the password of its address: ALTER ROLE … PASSWORD '…'.",
-        create_login.as_string(None),
-        login_script(login),
+        ensure_login(login),
     ]
     if owner is not None:
         grant = sql.SQL("GRANT recordari_owner, recordari_search TO {};").format(sql.Identifier(owner))
@@ -114,6 +118,9 @@ async def prepare(owner_dsn: str, *, login: str, password: str | None = None) ->
     async with await _connect(owner_dsn) as connection:
         await refuse_pooler(connection, owner_dsn)
         async with _exclusive(connection):
+            if await _value(connection, queries.is_undivided_cluster):
+                # Nothing is on the other nodes before `db distribute`, which brings all of it there.
+                await connection.execute(queries.stay_here.sql)
             await _bootstrap(connection, login, password)
             return await _migrate(connection)
 

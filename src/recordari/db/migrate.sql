@@ -59,3 +59,13 @@ SELECT name, checksum FROM recordari.schema_migrations
 -- Record steps as applied.
 INSERT INTO recordari.schema_migrations (name, checksum)
 SELECT * FROM unnest(%(names)s::text[], %(checksums)s::text[])
+
+-- name: is_undivided_cluster
+-- Whether the database has Citus, and its tables are not divided yet.
+SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus') AND NOT EXISTS (
+    SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
+    WHERE t.tgrelid = to_regclass('recordari.tenants') AND p.proname = 'citus_truncate_trigger')
+
+-- name: stay_here
+-- Hand on no change of the schema to other nodes.
+SET citus.enable_ddl_propagation = off

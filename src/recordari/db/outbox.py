@@ -95,7 +95,17 @@ async def claim_fresh(
     rows: QueueTransaction, topic: str, *, after: TenantId, tenants: int, size: int, lease: timedelta
 ) -> list[Batch]:
     """Lease up to `size` entries each of the next `tenants` tenants after `after`; from the first one if none is after."""
-    leased = await rows.dicts(queries.claim_fresh, topic=topic, after=after, tenants=tenants, size=size, lease=lease)
+    if not rows.of_cluster:
+        leased = await rows.dicts(
+            queries.claim_fresh, topic=topic, after=after, tenants=tenants, size=size, lease=lease
+        )
+        return _batches(topic, leased)
+    # A cluster skips what is locked on one node at a time.
+    due = await rows.dicts(queries.fresh_tenants, topic=topic, after=after, tenants=tenants)
+    due = due or await rows.dicts(queries.fresh_tenants, topic=topic, after=FIRST_TENANT, tenants=tenants)
+    leased = []
+    for row in due:
+        leased += await rows.dicts(queries.claim_fresh_of, topic=topic, of=row["tenant_id"], size=size, lease=lease)
     return _batches(topic, leased)
 
 
@@ -103,9 +113,17 @@ async def claim_tried(
     rows: QueueTransaction, topic: str, *, after: TenantId, budget: int, lease: timedelta
 ) -> Batch | None:
     """Lease one entry that failed or crashed before, of the next tenant in turn; park those out of tries."""
-    await rows.run(queries.park_exhausted, topic=topic, budget=budget)
-    leased = await rows.dicts(queries.claim_tried, topic=topic, after=after, budget=budget, lease=lease)
-    return next(iter(_batches(topic, leased)), None)
+    if not rows.of_cluster:
+        await rows.run(queries.park_exhausted, topic=topic, budget=budget)
+        leased = await rows.dicts(queries.claim_tried, topic=topic, after=after, budget=budget, lease=lease)
+        return next(iter(_batches(topic, leased)), None)
+    for row in await rows.dicts(queries.exhausted_tenants, topic=topic, budget=budget):
+        await rows.run(queries.park_exhausted_of, topic=topic, of=row["tenant_id"], budget=budget)
+    for row in await rows.dicts(queries.tried_tenants, topic=topic, after=after, budget=budget):
+        leased = await rows.dicts(queries.claim_tried_of, topic=topic, of=row["tenant_id"], budget=budget, lease=lease)
+        if leased:
+            return next(iter(_batches(topic, leased)))
+    return None
 
 
 def _batches(topic: str, leased: Sequence[Mapping[str, Any]]) -> list[Batch]:
@@ -125,6 +143,10 @@ async def make_due(rows: QueueTransaction, *, longest: timedelta) -> None:
 
 async def renew(rows: QueueTransaction, batches: Sequence[Batch], *, lease: timedelta) -> None:
     """Extend the leases of entries in work."""
+    if rows.of_cluster:
+        for batch in batches:
+            await rows.run(queries.renew_leases_of, of=batch.tenant_id, lease=lease, **batch.parameters())
+        return
     await rows.run(
         queries.renew_leases,
         ids=[outbox_id for batch in batches for outbox_id in batch.ids],

@@ -2,6 +2,7 @@
 -- Work to do after this transaction commits, one row for each reference.
 INSERT INTO outbox (topic, tenant_id, ref)
 SELECT %(topic)s::text, %(tenant_id)s::uuid, ref FROM unnest(%(refs)s::uuid[]) AS ref
+RETURNING 1
 
 -- name: claim_fresh
 -- Lease rows without a try of the next few tenants after `after`, or of the first ones if there is none after it; hops from tenant to
@@ -77,6 +78,57 @@ WHERE outbox_id IN (
     WHERE topic = %(topic)s AND parked_at IS NULL AND attempts > 0 AND attempts >= %(budget)s AND not_before <= now()
     FOR UPDATE SKIP LOCKED)
 
+-- name: fresh_tenants
+-- On a cluster: the next few tenants after `after` that have rows without a try.
+SELECT DISTINCT tenant_id FROM outbox
+WHERE topic = %(topic)s AND parked_at IS NULL AND attempts = 0 AND not_before <= now() AND tenant_id > %(after)s
+ORDER BY tenant_id LIMIT %(tenants)s
+
+-- name: claim_fresh_of
+-- On a cluster: lease rows of one tenant without a try.
+UPDATE outbox SET attempts = 1, not_before = now() + %(lease)s::interval, last_error = 'Crashed'
+WHERE tenant_id = %(of)s AND outbox_id IN (
+    SELECT o.outbox_id FROM outbox o
+    WHERE o.tenant_id = %(of)s AND o.topic = %(topic)s AND o.parked_at IS NULL AND o.attempts = 0 AND o.not_before <= now()
+    ORDER BY o.not_before LIMIT %(size)s FOR UPDATE SKIP LOCKED)
+RETURNING outbox_id, tenant_id, ref, attempts
+
+-- name: tried_tenants
+-- On a cluster: the next tenants after `after` that have rows which failed or crashed before.
+SELECT DISTINCT tenant_id FROM outbox
+WHERE topic = %(topic)s AND parked_at IS NULL AND attempts > 0 AND attempts < %(budget)s AND not_before <= now()
+    AND tenant_id > %(after)s
+ORDER BY tenant_id LIMIT 8
+
+-- name: claim_tried_of
+-- On a cluster: lease one row of a tenant that failed or crashed before.
+UPDATE outbox SET attempts = attempts + 1, not_before = now() + %(lease)s::interval, last_error = 'Crashed'
+WHERE tenant_id = %(of)s AND outbox_id IN (
+    SELECT o.outbox_id FROM outbox o
+    WHERE o.tenant_id = %(of)s AND o.topic = %(topic)s AND o.parked_at IS NULL AND o.attempts > 0 AND o.attempts < %(budget)s
+        AND o.not_before <= now()
+    ORDER BY o.not_before LIMIT 1 FOR UPDATE SKIP LOCKED)
+RETURNING outbox_id, tenant_id, ref, attempts
+
+-- name: exhausted_tenants
+-- On a cluster: tenants with rows whose worker died in their last try.
+SELECT DISTINCT tenant_id FROM outbox
+WHERE topic = %(topic)s AND parked_at IS NULL AND attempts > 0 AND attempts >= %(budget)s AND not_before <= now()
+
+-- name: park_exhausted_of
+-- On a cluster: give up such rows of one tenant.
+UPDATE outbox SET parked_at = now()
+WHERE tenant_id = %(of)s AND outbox_id IN (
+    SELECT o.outbox_id FROM outbox o
+    WHERE o.tenant_id = %(of)s AND o.topic = %(topic)s AND o.parked_at IS NULL AND o.attempts > 0 AND o.attempts >= %(budget)s
+        AND o.not_before <= now()
+    FOR UPDATE SKIP LOCKED)
+
+-- name: renew_leases_of
+-- On a cluster: extend the leases of one tenant's rows in work.
+UPDATE outbox SET not_before = now() + %(lease)s::interval
+WHERE tenant_id = %(of)s AND outbox_id = ANY(%(ids)s) AND attempts = %(attempts)s
+
 -- name: make_due
 -- What is put off for longer than anything ever is was written before the clock was set back: it is due now.
 UPDATE outbox SET not_before = now() WHERE parked_at IS NULL AND not_before > now() + %(longest)s::interval
@@ -90,20 +142,21 @@ WHERE outbox.outbox_id = held.outbox_id AND outbox.attempts = held.attempts
 
 -- name: delete_done
 -- Delete finished rows; returns how many of them another worker holds by now.
-WITH deleted AS (
+WITH before AS MATERIALIZED (
+    SELECT count(*) AS entries FROM outbox WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s)
+), deleted AS (
     DELETE FROM outbox
     WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s) AND attempts = %(attempts)s AND parked_at IS NULL
     RETURNING outbox_id
 )
-SELECT (SELECT count(*) FROM outbox WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s))
-    - (SELECT count(*) FROM deleted)
+SELECT (SELECT entries FROM before) - (SELECT count(*) FROM deleted)
 
 -- name: fail_entries
 -- Record a failed try: due again after the delay, or parked when the budget is used up.
 UPDATE outbox SET
     last_error = %(error)s,
     not_before = now() + %(delay)s::interval,
-    parked_at = CASE WHEN attempts >= %(budget)s THEN now() END
+    parked_at = CASE WHEN attempts >= %(budget)s THEN (SELECT now()) END
 WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s) AND attempts = %(attempts)s AND parked_at IS NULL
 
 -- name: postpone_entries
@@ -111,8 +164,9 @@ WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s) AND attempts = %(at
 UPDATE outbox SET
     attempts = attempts - 1,
     last_error = %(error)s,
-    not_before = now() + GREATEST(LEAST((now() - created_at) / 2, %(longest)s::interval), %(shortest)s::interval),
-    parked_at = CASE WHEN created_at < now() - %(patience)s::interval THEN now() END
+    not_before = shifted((SELECT now()), GREATEST(LEAST(EXTRACT(epoch FROM (SELECT now()) - created_at) / 2,
+        EXTRACT(epoch FROM %(longest)s::interval)), EXTRACT(epoch FROM %(shortest)s::interval))::double precision),
+    parked_at = CASE WHEN created_at < (SELECT now() - %(patience)s::interval) THEN (SELECT now()) END
 WHERE tenant_id = %(tenant_id)s AND outbox_id = ANY(%(ids)s) AND attempts = %(attempts)s AND parked_at IS NULL
 
 -- name: release_entries

@@ -2,20 +2,27 @@
 
 The server runs a statement while the next one is prepared here. Outside a transaction all of them are one transaction,
 which commits at the end if nothing failed.
+
+A transaction is bound to its tenant first, for row-level security (`Binding`). On one server that is settings of the
+transaction. On a cluster divided by tenant the nodes that hold the rows must have them too: Citus hands on what `SET LOCAL`
+sets inside `BEGIN` and `COMMIT`, and nothing else. So there a function does that, and a pipeline says its `BEGIN` and `COMMIT`.
+Plans are made for each tenant there, because a plan for all tenants does not know the node.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 import psycopg
-from psycopg import generators
+from psycopg import generators, sql
 from psycopg.abc import PQGen
 from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
@@ -23,8 +30,13 @@ from psycopg.pq import ExecStatus, Format, PipelineStatus
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.types.json import Jsonb
 
+from recordari.core.identity import Identity, TenantId, UserId
 from recordari.db.pool import Connection
-from recordari.db.queries import Query
+from recordari.db.queries import Queries, Query
+
+queries = Queries(__name__)
+
+TENANT_ROLE = "recordari_tenant"  # sees the things of every user of a tenant
 
 Part = tuple[Query, Mapping[str, Any]]
 """A query and its parameters by name."""
@@ -273,3 +285,70 @@ _TEXTS: Mapping[type, Callable[[Any], str]] = {
     Jsonb: lambda value: json.dumps(value.obj),
 }
 _BINARIES: Mapping[type, Callable[[Any], bytes]] = {bytes: lambda value: value, np.ndarray: _halfvec}
+
+
+BEGIN: Part = (Query("begin", "Begin a transaction.", "BEGIN"), {})
+COMMIT: Part = (Query("commit", "Commit the transaction.", "COMMIT"), {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """What begins and ends a pipeline, and what binds a transaction; `bind` is a query, `statement` its text."""
+
+    opening: tuple[Part, ...]
+    closing: tuple[Part, ...]
+    plan_by_index: tuple[Part, ...]
+    plan_as_usual: tuple[Part, ...]
+    query: Query
+    of_cluster: bool
+
+    def bind(self, identity: Identity, thread: str | None = None) -> Part:
+        """The query that binds a transaction sent as a pipeline. With `thread`, it waits for others that write to it."""
+        return self.query, {
+            "tenant": str(identity.tenant_id),
+            "user": identity.user_id or "",
+            "role": role_of(identity) or "none",
+            "thread": thread,
+        }
+
+    def statement(self, tenant_id: TenantId | None, user_id: UserId | None, role: str | None = None) -> str:
+        """The statements that bind a transaction; without a role it keeps the one it has."""
+        return _statement(self.of_cluster, tenant_id, user_id, role)
+
+    def step(self, binding: str) -> tuple[str, ...]:
+        """The messages that begin a step of an open transaction, which is bound anew and under its own role."""
+        if self.of_cluster:  # where a message of several statements is handed on whole
+            return "SAVEPOINT step", "SET LOCAL ROLE NONE", binding
+        return (f"SAVEPOINT step; SET LOCAL ROLE NONE; {binding}",)
+
+
+@lru_cache(maxsize=10_000)
+def _statement(of_cluster: bool, tenant_id: TenantId | None, user_id: UserId | None, role: str | None) -> str:
+    tenant, user = sql.Literal(str(tenant_id or "")), sql.Literal(user_id or "")
+    if of_cluster:
+        return sql.SQL("SELECT recordari.bind_nodes({}, {}, {})").format(tenant, user, role).as_string(None)
+    binding = sql.SQL("SET LOCAL app.tenant_id = {}; SET LOCAL app.user_id = {}").format(tenant, user).as_string(None)
+    return f"{binding}; SET LOCAL ROLE {sql.Identifier(role).as_string(None)}" if role else binding
+
+
+def role_of(identity: Identity) -> str | None:
+    """The database role that an identity acts under; None: the application's own."""
+    return TENANT_ROLE if identity.spans_users else None
+
+
+ONE_SERVER = Binding(
+    opening=(),
+    closing=(),
+    plan_by_index=((queries.plan_by_index, {}),),
+    plan_as_usual=((queries.plan_as_usual, {}),),
+    query=queries.bind,
+    of_cluster=False,
+)
+CLUSTER = Binding(
+    opening=(BEGIN,),
+    closing=(COMMIT,),
+    plan_by_index=(),
+    plan_as_usual=(),
+    query=queries.bind_nodes,
+    of_cluster=True,
+)

@@ -77,6 +77,8 @@ class Pool:
         self._options = options
         self.opening: Query | None = None
         """What each transaction begins with; only behind a pooler."""
+        self.is_distributed = False
+        """Whether the tables are divided among the nodes of a cluster; found out when the pool is opened."""
         self.taken = 0
         """Connections that are in use: while there are some, the server answers."""
         self._at_hand: list[Connection] = []
@@ -104,6 +106,7 @@ class Pool:
             behind_pooler = self._options.behind_pooler
             if await is_behind_pooler(probe) if behind_pooler is None else behind_pooler:
                 self.opening = self._options.settings(of_transaction=True)
+            self.is_distributed = (await (await probe.execute(queries.is_distributed.sql)).fetchone()) == (True,)
         self._is_open = True
         await self._pool.open(wait=True, timeout=30)
 

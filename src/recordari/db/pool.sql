@@ -1,3 +1,9 @@
 -- name: server_process
 -- The server process that answers this transaction.
 SELECT pg_backend_pid()
+
+-- name: is_distributed
+-- Whether the tables are divided among the nodes of a Citus cluster: it gives each such table a trigger.
+SELECT EXISTS (
+    SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
+    WHERE t.tgrelid = to_regclass('recordari.tenants') AND p.proname = 'citus_truncate_trigger')

@@ -28,7 +28,7 @@ WHERE tenant_id = %(tenant_id)s AND scope = %(scope)s AND owner_id = %(owner_id)
 
 -- name: refresh_entries
 -- Renew the lifetime of entries that were read.
-UPDATE entries SET expires_at = %(now)s::timestamptz + make_interval(secs => ttl_seconds)
+UPDATE entries SET expires_at = shifted(%(now)s::timestamptz, ttl_seconds)
 WHERE tenant_id = %(tenant_id)s AND entry_id = ANY(%(entry_ids)s) AND ttl_seconds IS NOT NULL
 
 -- name: delete_entries

@@ -69,13 +69,13 @@ RETURNING webhook_id, url, types, secret, is_active, position, failing_since, fa
 
 -- name: take_webhook
 -- Lease a webhook, unless another worker holds its lease.
-UPDATE webhooks SET busy_until = clock_timestamp() + %(lease)s::interval
-WHERE tenant_id = %(tenant_id)s AND webhook_id = %(webhook_id)s AND is_active AND busy_until < clock_timestamp()
+UPDATE webhooks SET busy_until = now() + %(lease)s::interval
+WHERE tenant_id = %(tenant_id)s AND webhook_id = %(webhook_id)s AND is_active AND busy_until < now()
 RETURNING webhook_id, url, types, secret, is_active, position, failing_since, failures, last_error, delivered_at, created_at
 
 -- name: note_delivery
 -- A delivery succeeded: advance the position and renew the lease.
-UPDATE webhooks SET position = GREATEST(position, %(position)s), busy_until = clock_timestamp() + %(lease)s::interval,
+UPDATE webhooks SET position = GREATEST(position, %(position)s), busy_until = now() + %(lease)s::interval,
     failing_since = NULL, failures = 0, last_error = NULL, delivered_at = %(now)s
 WHERE tenant_id = %(tenant_id)s AND webhook_id = %(webhook_id)s
 

@@ -174,6 +174,7 @@ FROM unnest(%(item_ids)s::uuid[], %(source_ids)s::uuid[], %(event_times)s::times
     AS g (item_id, source_item_id, event_time)
 WHERE g.item_id <> g.source_item_id
 ON CONFLICT (tenant_id, item_id, source_item_id) DO NOTHING
+RETURNING 1
 
 -- name: copy_links
 -- A new version has the sources of the old one.
@@ -181,6 +182,7 @@ INSERT INTO evidence (tenant_id, item_id, source_item_id, event_time)
 SELECT tenant_id, %(item_id)s, source_item_id, event_time FROM evidence
 WHERE tenant_id = %(tenant_id)s AND item_id = %(from_id)s AND source_item_id <> %(item_id)s
 ON CONFLICT (tenant_id, item_id, source_item_id) DO NOTHING
+RETURNING 1
 
 -- name: sources_of
 -- The sources of an item, oldest first.
@@ -218,7 +220,7 @@ RETURNING i.item_id
 
 -- name: save_feedback
 -- An opinion of an item; returns the earlier one of the same person.
-WITH before AS (
+WITH before AS MATERIALIZED (
     SELECT opinion FROM feedback
     WHERE tenant_id = %(tenant_id)s AND item_id = %(item_id)s AND given_by = %(given_by)s
 ), saved AS (

@@ -72,6 +72,7 @@ WITH given AS (
 INSERT INTO document_chunks (tenant_id, document_id, ordinal, item_id, heading, page, first, past)
 SELECT %(tenant_id)s, %(document_id)s, ordinal, item_id, ARRAY(SELECT jsonb_array_elements_text(heading)), page, first, past
 FROM given
+RETURNING 1
 
 -- name: save_original
 -- The file itself, in the row or in the object store; it replaces the one before.

@@ -133,6 +133,7 @@ WITH given AS (
 )
 INSERT INTO proposal_inputs (tenant_id, proposal_id, item_id, tier, sources, confidence)
 SELECT %(tenant_id)s, m.proposal_id, g.item_id, g.tier, g.sources, g.confidence FROM added m CROSS JOIN given g
+RETURNING 1
 
 -- name: find_proposal
 -- One proposal with its inputs.

@@ -8,6 +8,7 @@ so that chains hold; the audit keeps a salted hash of the user's id.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -149,7 +150,7 @@ async def _finish(resources: Resources, identity: Identity, erasure: Erasure) ->
     async with resources.database.transaction(identity, role=RETENTION_ROLE) as tx:
         await storage.unplace_items(tx, erasure.user_id, before=erasure.requested_at)
         cached = await storage.list_state_sessions(tx, erasure.user_id, before=erasure.requested_at)
-        await storage.delete_user(tx, erasure.user_id, before=erasure.requested_at)
+        await storage.delete_user(tx, erasure.user_id, before=erasure.requested_at, token=secrets.token_hex(16))
         await storage.empty_answers(tx, [erasure.user_id])
         await storage.pseudonymise_audit(tx, [erasure.user_id])
         finished = await storage.finish_erasure(tx, erasure.erasure_id)

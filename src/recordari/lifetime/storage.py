@@ -263,9 +263,10 @@ async def list_state_sessions(tx: Transaction, user_id: UserId, *, before: datet
     return [SessionId(row["owner_id"]) for row in rows]
 
 
-async def delete_user(tx: Transaction, user_id: UserId, *, before: datetime) -> None:
+async def delete_user(tx: Transaction, user_id: UserId, *, before: datetime, token: str) -> None:
+    """Delete what names the user; a `token` that nobody keeps makes an owner of its own for each outcome that stays."""
     owner = owned_by(user_id, None)
-    await tx.run(queries.delete_user, user_id=user_id, owned_by=owner, before=before, redacted=REDACTED)
+    await tx.run(queries.delete_user, user_id=user_id, owned_by=owner, before=before, redacted=REDACTED, token=token)
 
 
 async def delete_jobs(tx: Transaction, user_id: UserId) -> None:

@@ -22,7 +22,9 @@ SELECT DISTINCT ON (h.hash) i.tenant_id, h.hash, 'item', i.item_id,
     -- A thing that happened never happens again; a fact may be stated anew; a document is taken in again and again.
     i.kind IN ('chat_message', 'tool_output', 'episode', 'document_chunk'), %(now)s
 FROM items i JOIN tenants t ON t.tenant_id = %(tenant_id)s
-CROSS JOIN LATERAL unnest(item_hashes(t.salt, i)) WITH ORDINALITY AS h (hash, place)
+CROSS JOIN LATERAL unnest(item_hashes(
+    t.salt, i.kind, i.scope, i.user_id, i.agent_id, i.session_id, i.source_ref, i.event_time, i.content_hash
+)) WITH ORDINALITY AS h (hash, place)
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND i.anonymized_at IS NULL
     AND i.kind <> 'session_summary' AND (i.kind <> 'document_chunk' OR (h.place = 2 AND i.live))
 ORDER BY h.hash
@@ -63,9 +65,7 @@ WHERE tenant_id = %(tenant_id)s AND sealed IS NOT NULL AND shows && %(ids)s::tex
 
 -- name: forget_reasons
 -- What people gave as reasons for changes of these items, or of proposals about them.
-SELECT forget_reasons('item', %(item_ids)s::uuid[]::text[]), forget_reasons('proposal', ARRAY(
-    SELECT DISTINCT p.proposal_id::text FROM proposal_inputs p
-    WHERE p.tenant_id = %(tenant_id)s AND p.item_id = ANY(%(item_ids)s::uuid[])))
+SELECT forget_reasons(%(tenant_id)s::uuid, %(item_ids)s::uuid[])
 
 -- name: forget_proposal_reasons
 -- The same reasons, where a proposal shows them.
@@ -109,7 +109,9 @@ SELECT item_id FROM followers
 -- name: lock_sessions
 -- The sessions of these ids as far as their summaries go, locked.
 SELECT session_id, owned_by, session_ref, summary_id, summarised_to, folded_to, folds FROM sessions
-WHERE tenant_id = %(tenant_id)s AND (session_id, owned_by) IN (SELECT * FROM unnest(%(session_ids)s::text[], %(owners)s::text[]))
+WHERE tenant_id = %(tenant_id)s AND session_id = ANY(%(session_ids)s::text[]) AND session_thread(owned_by, session_id) = ANY(ARRAY(
+    SELECT session_thread(k.owned_by, k.session_id)
+    FROM unnest(%(session_ids)s::text[], %(owners)s::text[]) AS k (session_id, owned_by)))
 ORDER BY session_id, owned_by FOR UPDATE
 
 -- name: reset_summary
@@ -229,6 +231,7 @@ INSERT INTO holds (tenant_id, item_id, action_id)
 SELECT i.tenant_id, i.item_id, %(action_id)s FROM items i
 WHERE i.tenant_id = %(tenant_id)s AND i.item_id = %(item_id)s AND i.anonymized_at IS NULL FOR SHARE OF i
 ON CONFLICT (tenant_id, item_id, action_id) DO NOTHING
+RETURNING 1
 
 -- name: delete_hold
 -- An action rests on an item no longer.
@@ -247,6 +250,7 @@ WITH named AS (
     INSERT INTO tombstones (tenant_id, hash, subject, is_final, forgotten_at)
     SELECT %(tenant_id)s::uuid, hash, 'user', false, now() FROM named
     ON CONFLICT (tenant_id, hash) DO UPDATE SET forgotten_at = excluded.forgotten_at
+    RETURNING 1
 )
 INSERT INTO erasures (tenant_id, erasure_id, user_hash, user_id, requested_at, start_xid)
 SELECT %(tenant_id)s, %(erasure_id)s, hash, %(user_id)s, now(), pg_current_xact_id() FROM named
@@ -354,7 +358,7 @@ WHERE tenant_id = %(tenant_id)s AND owner_kind = 'session' AND owned_by = %(owne
 -- Remove a user's own row, profile, answers, keys, state, entries and opinions; a key is closed for good and loses its name.
 -- What workflows learnt stays, and names nobody any more.
 WITH closed AS (
-    UPDATE api_keys SET user_id = NULL, name = %(redacted)s, revoked_at = COALESCE(revoked_at, now())
+    UPDATE api_keys SET user_id = NULL, name = %(redacted)s, revoked_at = COALESCE(revoked_at, (SELECT now()))
     WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND created_at <= %(before)s
 ), signed_out AS (
     DELETE FROM sign_ins WHERE tenant_id = %(tenant_id)s AND (user_id = %(user_id)s OR actor = 'jwt:' || %(user_id)s)
@@ -369,7 +373,7 @@ WITH closed AS (
     UPDATE choices SET owned_by = 'tenant', session_id = NULL, run_id = NULL
     WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s AND chosen_at <= %(before)s
 ), rewarded AS (
-    UPDATE outcomes SET owned_by = 'erased:' || gen_random_uuid()
+    UPDATE outcomes SET owned_by = 'erased:' || md5(%(token)s::text || outcome_id)
     WHERE tenant_id = %(tenant_id)s AND owned_by = %(owned_by)s AND rewarded_at <= %(before)s
 ), put AS (
     DELETE FROM entries
@@ -392,7 +396,7 @@ WHERE j.args ->> 'tenant_id' = %(tenant_id)s::uuid::text AND j.status NOT IN ('t
 
 -- name: pseudonymise_audit
 -- Turn ids into hashes in the audit.
-SELECT pseudonymise_audit(%(ids)s::text[])
+SELECT pseudonymise_audit(%(tenant_id)s::uuid, %(ids)s::text[])
 
 -- name: progress
 -- The progress of an erasure.
@@ -428,11 +432,13 @@ ORDER BY hash, forgotten_at DESC
 ON CONFLICT (tenant_id, hash) DO UPDATE SET
     forgotten_at = GREATEST(tombstones.forgotten_at, excluded.forgotten_at),
     is_final = tombstones.is_final OR excluded.is_final
+RETURNING 1
 
 -- name: find_returned_items
 -- Items that exist although they were forgotten.
 SELECT DISTINCT i.item_id FROM items i JOIN tenants n ON n.tenant_id = %(tenant_id)s
-CROSS JOIN LATERAL unnest(item_hashes(n.salt, i)) AS h (hash)
+CROSS JOIN LATERAL unnest(item_hashes(
+    n.salt, i.kind, i.scope, i.user_id, i.agent_id, i.session_id, i.source_ref, i.event_time, i.content_hash)) AS h (hash)
 CROSS JOIN LATERAL (
     SELECT 1 FROM tombstones t
     WHERE t.tenant_id = %(tenant_id)s AND t.hash = h.hash AND (t.is_final OR i.event_time <= t.forgotten_at)

@@ -35,6 +35,7 @@ WITH given AS MATERIALIZED (
     WHERE f.user_id IS NOT NULL AND k.is_known IS NULL AND acts_for(f.user_id)
     GROUP BY f.user_id HAVING NOT is_erased_user(f.user_id, max(f.event_time))
     ON CONFLICT (tenant_id, user_id) DO NOTHING
+    RETURNING 1
 ), made AS (
     INSERT INTO items (tenant_id, position, {written_columns})
     SELECT
@@ -71,6 +72,7 @@ WITH given AS MATERIALIZED (
 ), queued AS (
     INSERT INTO outbox (topic, tenant_id, ref)
     SELECT next_topic, %(tenant_id)s::uuid, item_id FROM meant WHERE next_topic IS NOT NULL ORDER BY ordinal
+    RETURNING 1
 ), embedded AS (
     INSERT INTO vectors (
         tenant_id, item_id, model_id, live, kind, scope, user_id, agent_id, session_id, event_time, embedding, names)
@@ -78,6 +80,7 @@ WITH given AS MATERIALIZED (
         public.subvector(%(embeddings)s::halfvec, slot * %(dimensions)s::integer + 1, %(dimensions)s::integer),
         (%(names)s::text[])[slot + 1]::text[]
     FROM meant WHERE holds
+    RETURNING 1
 ), named AS MATERIALIZED (
     SELECT g.*, CASE WHEN m.scope IN ('user', 'session') THEN m.user_id END AS user_id
     FROM unnest(%(entity_items)s::uuid[], %(entity_ids)s::uuid[], %(entity_kinds)s::text[], %(entity_names)s::text[],
@@ -96,6 +99,7 @@ WITH given AS MATERIALIZED (
     INSERT INTO mentions (tenant_id, entity_id, item_id, user_id)
     SELECT %(tenant_id)s::uuid, e.entity_id, n.item_id, n.user_id
     FROM named n JOIN (SELECT entity_id, key FROM known UNION ALL SELECT entity_id, key FROM met) e ON e.key = n.key
+    RETURNING 1
 )
 
 -- name: insert_items
@@ -135,6 +139,7 @@ WITH model AS MATERIALIZED (
     ON CONFLICT (tenant_id, model_id, item_id) DO UPDATE SET
         embedding = excluded.embedding, names = excluded.names, event_time = excluded.event_time, live = excluded.live,
         archived = excluded.archived
+    RETURNING 1
 ), known AS MATERIALIZED (
     SELECT e.entity_id, e.key FROM entities e, model WHERE e.tenant_id = %(tenant_id)s AND e.key = ANY(%(entity_keys)s::text[])
 ), unmentioned AS (
@@ -174,6 +179,7 @@ ON CONFLICT (tenant_id, payload_key) DO UPDATE SET
     bytes = excluded.bytes, sha256 = excluded.sha256, media_type = excluded.media_type, body = excluded.body,
     object_key = excluded.object_key
 WHERE payloads.item_id = excluded.item_id
+RETURNING 1
 
 -- name: find_payload
 -- A body that the identity may see, with its item.
@@ -202,7 +208,8 @@ ON CONFLICT (tenant_id, object_key) DO NOTHING
 -- The redacted row of a forgotten item.
 SELECT b.item_id FROM tenants n
 CROSS JOIN jsonb_populate_record(NULL::items, %(item)s) AS g
-JOIN tombstones b ON b.tenant_id = %(tenant_id)s AND b.hash = ANY(item_hashes(n.salt, g))
+JOIN tombstones b ON b.tenant_id = %(tenant_id)s AND b.hash = ANY(item_hashes(
+    n.salt, g.kind, g.scope, g.user_id, g.agent_id, g.session_id, g.source_ref, g.event_time, g.content_hash))
 WHERE n.tenant_id = %(tenant_id)s AND b.item_id IS NOT NULL LIMIT 1
 
 -- name: collection

@@ -28,6 +28,7 @@ JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.cont
 FOR SHARE OF i  -- an item that is being forgotten is waited for, and then gets no vector
 ON CONFLICT (tenant_id, model_id, item_id) DO UPDATE SET
     embedding = excluded.embedding, names = excluded.names, live = excluded.live, archived = excluded.archived
+RETURNING 1
 
 -- name: long_texts
 -- The items of these ids with their whole bodies, where they have one.
@@ -53,6 +54,7 @@ JOIN (
         AND anonymized_at IS NULL AND deleted_at IS NULL
     FOR SHARE  -- an item that is being forgotten is waited for, and then gets no passages
 ) i ON true
+RETURNING 1
 
 -- name: items_with_passages
 -- Items whose passages another model embedded.
@@ -83,6 +85,7 @@ WITH present AS MATERIALIZED (
 INSERT INTO mentions (tenant_id, entity_id, item_id, user_id)
 SELECT DISTINCT %(tenant_id)s::uuid, n.entity_id, g.item_id, g.user_id FROM given g JOIN named n USING (key)
 ON CONFLICT (tenant_id, entity_id, item_id) DO NOTHING
+RETURNING 1
 
 -- name: delete_mentions
 -- Delete the mentions of items, before they are found again.

@@ -13,6 +13,7 @@ from typing import Annotated, Literal, TypeVar
 import typer
 
 from recordari.config import Settings, list_settings
+from recordari.db import cluster
 from recordari.db.address import Address, bring_up_to_date, embedded_server, open_address, owner_of, setup_script
 from recordari.db.backup import run_psql
 from recordari.errors import ConfigurationError, RecordariError
@@ -83,7 +84,7 @@ def status() -> Answer:
     if settings.database_url is None:
         info = embedded_server(settings).status()
         return Answer(info, Record(info), code=0 if info.running else 3)
-    names = {"database", "role", "extensions", "migrations"}
+    names = {"database", "role", "extensions", "migrations", "cluster"}
     checks = [check for check in asyncio.run(diagnose(settings)) if check.name in names]
     return Answer(checks, Table(checks, empty="there are no checks"), code=1 if has_failed(checks) else 0)
 
@@ -125,6 +126,28 @@ def init(
         Hint("something else does not work yet; run `recordari doctor`") if failed else None,
         code=1 if failed else 0,
     )
+
+
+@db_commands.command()
+def distribute(
+    *,
+    shards: Annotated[
+        int, typer.Option(help="Into how many parts; a node holds several, and a part can be moved.", min=1, max=1024)
+    ] = cluster.SHARDS,
+    yes: Yes = False,
+) -> Answer:
+    """Divide the database by tenant among the nodes of its Citus cluster; stop servers and workers first."""
+    confirm("Move the rows of every tenant to the worker nodes?", yes=yes)
+    tables = _with_address(lambda address, _: cluster.distribute(owner_of(address), shards=shards))
+    return Answer({"tables": tables}, f"{counted(len(tables), 'table')} divided by tenant; start the servers again")
+
+
+@db_commands.command()
+def undistribute(*, yes: Yes = False) -> Answer:
+    """Bring every table back from the nodes of a cluster to one server; stop servers and workers first."""
+    confirm("Move the rows of every tenant to the coordinator?", yes=yes)
+    tables = _with_address(lambda address, _: cluster.undistribute(owner_of(address)))
+    return Answer({"tables": tables}, f"{counted(len(tables), 'table')} brought back; start the servers again")
 
 
 @db_commands.command()

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from recordari.config import Settings
 from recordari.core.checks import is_loopback
-from recordari.db import migrate
+from recordari.db import cluster, migrate
 from recordari.db.address import bring_up_to_date, embedded_server, open_address
 from recordari.db.database import Database
 from recordari.db.embedded.server import EmbeddedServer, ServerInfo
@@ -172,6 +172,24 @@ def check_vector_indexes(*, owner_known: bool) -> Check:
     )
 
 
+async def check_cluster(owner_dsn: str | None) -> list[Check]:
+    """Check the nodes of a Citus cluster; there is no check without Citus, or without the owner's address."""
+    if owner_dsn is None or (found := await cluster.state(owner_dsn)) is None:
+        return []
+    workers = [node for node in found.nodes if not node.is_coordinator]
+    nodes = f"Citus {found.citus}, {len(workers)} worker nodes"
+    if found.problems:
+        return [
+            fail("cluster", f"{nodes}: {'; '.join(found.problems)}", "docs/how-to/scale-out.md says what a node needs")
+        ]
+    if not found.divided:
+        return [ok("cluster", f"{nodes}; the tables are not divided (`recordari db distribute`)")]
+    if found.whole:
+        return [fail("cluster", f"{nodes}; {len(found.whole)} tables are not divided", "run `recordari db distribute`")]
+    spread = ", ".join(f"{node.address}: {node.shards} shards, {node.bytes / 10**6:.0f} MB" for node in workers)
+    return [ok("cluster", f"{nodes}; {len(found.divided)} tables divided by tenant ({spread})")]
+
+
 def has_failed(checks: Iterable[Check]) -> bool:
     return any(check.state is State.FAIL for check in checks)
 
@@ -291,6 +309,7 @@ async def diagnose(settings: Settings, *, start: bool = True) -> list[Check]:
             if settings.database_url is None:  # your own is only read
                 await bring_up_to_date(settings, address)
             indexes = check_vector_indexes(owner_known=address.owner_dsn is not None)
-            return [*checks, *await check_database(address.dsn, where=where), indexes]
+            of_cluster = await check_cluster(address.owner_dsn)
+            return [*checks, *await check_database(address.dsn, where=where), indexes, *of_cluster]
     except RecordariError as error:
         return [*checks, failure("database", error)]

@@ -295,6 +295,7 @@ JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anon
 ORDER BY i.item_id
 ON CONFLICT (tenant_id, item_id) DO UPDATE SET
     times = access.times + excluded.times, last_at = GREATEST(access.last_at, excluded.last_at)
+RETURNING 1
 
 -- name: note_uses
 -- Who saw items last, and where; the last one of a slot stays. Nothing is written of a user who was erased meanwhile: looked up
@@ -315,6 +316,7 @@ ORDER BY i.item_id, s.slot, g.last_at DESC
 ON CONFLICT (tenant_id, item_id, slot) DO UPDATE SET
     owned_by = excluded.owned_by, agent_id = excluded.agent_id, session_id = excluded.session_id, via = excluded.via,
     last_at = excluded.last_at
+RETURNING 1
 
 -- name: list_uses
 -- Who saw an item last, newest first; of one owner, where named.

@@ -12,11 +12,13 @@ WITH started AS (
 ), logged AS (
     INSERT INTO turns (tenant_id, run_id, owned_by, number, episodes, started_at)
     SELECT %(tenant_id)s::uuid, run_id, %(owned_by)s, 1, %(episodes)s::uuid[], started_at FROM started
+    RETURNING 1
 ), turn_state AS (
     INSERT INTO turn_states (tenant_id, session_id, owned_by, run_id, number, status, created_at, updated_at)
     SELECT %(tenant_id)s::uuid, session_id, %(owned_by)s, run_id, 1, 'running', started_at, started_at FROM started
     ON CONFLICT (tenant_id, session_id, owned_by) DO UPDATE SET
         run_id = excluded.run_id, number = excluded.number, status = excluded.status, updated_at = excluded.updated_at
+    RETURNING 1
 )
 SELECT * FROM started
 
@@ -61,6 +63,7 @@ WITH counted AS (
     FROM counted
     ON CONFLICT (tenant_id, session_id, owned_by) DO UPDATE SET
         run_id = excluded.run_id, number = excluded.number, status = excluded.status, updated_at = excluded.updated_at
+    RETURNING 1
 )
 INSERT INTO turns (tenant_id, run_id, owned_by, number, episodes, started_at)
 SELECT %(tenant_id)s, run_id, %(owned_by)s, turns, %(episodes)s::uuid[], %(now)s FROM counted
@@ -127,6 +130,7 @@ FROM unnest(
 ) AS g (
     number, call_id, name, arguments, result_id, result_blank, result_key, result_bytes, result_sha256, result_type,
     error, latency_ms, started_at)
+RETURNING 1
 
 -- name: find_calls
 -- Tool calls of a run by number, in order.
@@ -263,17 +267,21 @@ ON CONFLICT (tenant_id, owner_kind, owner_id, owned_by) DO UPDATE SET
 
 -- name: delete_expired
 -- Remove keys that have expired, some at a time.
-DELETE FROM state WHERE tenant_id = %(tenant_id)s AND (owner_kind, owner_id, owned_by, key) IN (
+DELETE FROM state s USING (
     SELECT owner_kind, owner_id, owned_by, key FROM state
     WHERE tenant_id = %(tenant_id)s AND expires_at <= %(now)s ORDER BY expires_at LIMIT %(limit)s
-    FOR UPDATE SKIP LOCKED)
+    FOR UPDATE SKIP LOCKED) expired
+WHERE s.tenant_id = %(tenant_id)s AND s.owner_kind = expired.owner_kind AND s.owner_id = expired.owner_id
+    AND s.owned_by = expired.owned_by AND s.key = expired.key
 
 -- name: delete_idle_owners
 -- Forget owners that have no keys and were not written to for long, some at a time.
-DELETE FROM state_owners WHERE tenant_id = %(tenant_id)s AND (owner_kind, owner_id, owned_by) IN (
+DELETE FROM state_owners d USING (
     SELECT o.owner_kind, o.owner_id, o.owned_by FROM state_owners o
     WHERE o.tenant_id = %(tenant_id)s AND o.written_at < %(before)s AND NOT EXISTS (
         SELECT 1 FROM state s
         WHERE s.tenant_id = %(tenant_id)s AND s.owner_kind = o.owner_kind AND s.owner_id = o.owner_id
             AND s.owned_by = o.owned_by)
-    ORDER BY o.written_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+    ORDER BY o.written_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED) idle
+WHERE d.tenant_id = %(tenant_id)s AND d.owner_kind = idle.owner_kind AND d.owner_id = idle.owner_id
+    AND d.owned_by = idle.owned_by

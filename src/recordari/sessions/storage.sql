@@ -37,6 +37,7 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM entered)
     INSERT INTO outbox (topic, tenant_id, ref)
     SELECT %(summary_topic)s::text, %(tenant_id)s::uuid, session_ref FROM saved
     WHERE messages / %(every)s <> (messages - %(many)s) / %(every)s
+    RETURNING 1
 )
 SELECT CASE WHEN (SELECT count(*) FROM made) <> %(many)s OR EXISTS (
         SELECT 1 FROM given g CROSS JOIN LATERAL (
@@ -88,6 +89,7 @@ WITH new_user AS (
     INSERT INTO users (tenant_id, user_id)
     SELECT %(tenant_id)s::uuid, %(user_id)s::text WHERE %(user_id)s::text IS NOT NULL
     ON CONFLICT (tenant_id, user_id) DO NOTHING
+    RETURNING 1
 )
 INSERT INTO sessions (
     tenant_id, session_id, owned_by, session_ref, root_id, continues, user_id, agent_id, idle_seconds, notes_seconds,
@@ -240,7 +242,10 @@ ORDER BY i.position DESC, i.item_id DESC LIMIT %(limit)s
 
 -- name: insert_notes
 -- New notes of a session; the answer has the surplus: the least important, then the oldest.
-WITH inserted AS (
+WITH before AS MATERIALIZED (
+    SELECT note_id, importance FROM notes
+    WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s
+), inserted AS (
     INSERT INTO notes (tenant_id, session_id, owned_by, note_id, kind, content, importance, item_id, created_at)
     SELECT %(tenant_id)s, %(session_id)s, %(owned_by)s, note_id, kind, content, importance, item_id, %(now)s
     FROM unnest(%(note_id)s::uuid[], %(kind)s::text[], %(content)s::text[], %(importance)s::real[], %(item_id)s::uuid[])
@@ -249,8 +254,7 @@ WITH inserted AS (
 ), all_notes AS (
     SELECT note_id, importance FROM inserted
     UNION ALL
-    SELECT note_id, importance FROM notes
-    WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s
+    SELECT note_id, importance FROM before
 )
 SELECT note_id FROM all_notes ORDER BY importance DESC, note_id DESC OFFSET %(most)s
 
@@ -284,4 +288,4 @@ ORDER BY note_id
 -- Remove the notes of sessions without activity for the notes' lifetime.
 DELETE FROM notes n USING sessions s
 WHERE n.tenant_id = %(tenant_id)s AND s.tenant_id = %(tenant_id)s AND s.session_id = n.session_id
-    AND s.owned_by = n.owned_by AND s.active_at + s.notes_seconds * interval '1 second' < %(now)s
+    AND s.owned_by = n.owned_by AND EXTRACT(epoch FROM %(now)s::timestamptz - s.active_at) > s.notes_seconds

@@ -19,8 +19,9 @@ from recordari.core.identity import AgentId, Identity, Role, TenantId, checked_i
 from recordari.core.items import Kind
 from recordari.core.telemetry import get_log
 from recordari.db import audit, outbox
-from recordari.db.database import TENANT_ROLE, Transaction
+from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
+from recordari.db.pipeline import TENANT_ROLE
 from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.memory.index import EMBED_TOPIC, derive

@@ -101,6 +101,7 @@ INSERT INTO items (tenant_id, {written_columns}, judged_at, pinned_at, shared_fr
 SELECT %(tenant_id)s::uuid, {written_values}, %(now)s::timestamptz, %(now)s::timestamptz, %(shared_from)s::text, %(shared_item_id)s::uuid
 WHERE %(kind)s::text <> 'fact' OR length(%(content)s::text) < 100 OR NOT copies_protected(%(tenant_id)s::uuid, NULL, %(content)s::text)
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: copy_hashes
 -- The hash of each copy that came from a tenant.
@@ -113,10 +114,10 @@ SELECT shared_item_id FROM items WHERE tenant_id = %(tenant_id)s AND shared_from
 
 -- name: delete_copies
 -- Delete copies with everything derived from them; returns the entities that they mentioned.
-WITH gone AS (
+WITH gone AS MATERIALIZED (
     SELECT item_id FROM items
     WHERE tenant_id = %(tenant_id)s AND shared_from = %(shared_from)s AND shared_item_id = ANY(%(item_ids)s)
-), named AS (
+), named AS MATERIALIZED (
     SELECT DISTINCT m.entity_id FROM mentions m JOIN gone g ON m.tenant_id = %(tenant_id)s AND m.item_id = g.item_id
 ), waiting AS (
     DELETE FROM outbox o USING gone g WHERE o.tenant_id = %(tenant_id)s AND o.ref = g.item_id
@@ -162,6 +163,7 @@ FROM unnest(%(item_ids)s::uuid[], %(copy_ids)s::uuid[]) AS g (item_id, copy_id)
 JOIN items c ON c.tenant_id = %(tenant_id)s AND c.item_id = g.copy_id
 JOIN vectors v ON v.tenant_id = %(tenant_id)s AND v.item_id = g.item_id
 ON CONFLICT (tenant_id, model_id, item_id) DO NOTHING
+RETURNING 1
 
 -- name: copy_mentions
 -- Copies mention the entities of their originals.
@@ -171,6 +173,7 @@ FROM unnest(%(item_ids)s::uuid[], %(copy_ids)s::uuid[]) AS g (item_id, copy_id)
 JOIN items c ON c.tenant_id = %(tenant_id)s AND c.item_id = g.copy_id
 JOIN mentions m ON m.tenant_id = %(tenant_id)s AND m.item_id = g.item_id
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: link_copies
 -- A copy is derived from its original: if that is forgotten, so is the copy.
@@ -179,6 +182,7 @@ SELECT i.tenant_id, g.copy_id, i.item_id, i.event_time
 FROM unnest(%(item_ids)s::uuid[], %(copy_ids)s::uuid[]) AS g (item_id, copy_id)
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: not_embedded
 -- Copies whose original has no vector in the tenant's model yet.

@@ -15,7 +15,7 @@ from uuid import UUID
 from recordari.core.identity import Identity, Role, TenantId
 from recordari.core.ids import new_id
 from recordari.db import audit
-from recordari.db.database import TENANT_ROLE
+from recordari.db.pipeline import TENANT_ROLE
 from recordari.errors import Unauthenticated
 from recordari.kit.resources import Resources
 from recordari.tenants import storage

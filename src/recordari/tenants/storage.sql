@@ -49,7 +49,7 @@ INSERT INTO agents (tenant_id, agent_id, display_name, core, characteristics, mo
 VALUES (%(tenant_id)s, %(agent_id)s, %(display_name)s, %(core)s, %(characteristics)s, %(model)s, %(window_tokens)s)
 ON CONFLICT (tenant_id, agent_id) DO UPDATE SET
     display_name = excluded.display_name, core = excluded.core, characteristics = excluded.characteristics,
-    model = excluded.model, window_tokens = excluded.window_tokens, version = agents.version + 1, updated_at = now()
+    model = excluded.model, window_tokens = excluded.window_tokens, version = agents.version + 1, updated_at = excluded.updated_at
 RETURNING agent_id, display_name, core, characteristics, model, window_tokens, version, created_at, updated_at
 
 -- name: find_agent
@@ -84,7 +84,7 @@ WHERE tenant_id = %(tenant_id)s ORDER BY key_id DESC
 
 -- name: revoke_key
 -- Revoke an API key; it stays listed.
-UPDATE api_keys SET revoked_at = COALESCE(revoked_at, now()) WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s
+UPDATE api_keys SET revoked_at = COALESCE(revoked_at, (SELECT now())) WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s
 RETURNING key_id, name, key_hash, role, user_id, users, agent_id, created_at, expires_at, revoked_at
 
 -- name: insert_sign_in
@@ -124,6 +124,7 @@ SELECT %(tenant_id)s, COALESCE(sum(items), 0), COALESCE(sum(bytes), 0)
     + COALESCE((SELECT sum(p.bytes) FROM payloads p WHERE p.tenant_id = %(tenant_id)s), 0), 0, %(day)s, now()
 FROM item_counts WHERE tenant_id = %(tenant_id)s AND state <> 'forgotten'
 ON CONFLICT (tenant_id) DO UPDATE SET items = excluded.items, bytes = excluded.bytes, measured_at = excluded.measured_at
+RETURNING 1
 
 -- name: fold_counts
 -- Replace the counts of items that were recorded since a day by their sums.
@@ -133,6 +134,7 @@ WITH gone AS (
 INSERT INTO item_counts (tenant_id, day, kind, tier, scope, state, items, bytes, pinned)
 SELECT %(tenant_id)s, day, kind, tier, scope, state, sum(items), sum(bytes), sum(pinned) FROM gone
 GROUP BY day, kind, tier, scope, state HAVING sum(items) <> 0 OR sum(bytes) <> 0 OR sum(pinned) <> 0
+RETURNING 1
 
 -- name: recount_items
 -- Count every item anew, in one snapshot with the end of the counts before.
@@ -142,6 +144,7 @@ SELECT tenant_id, (created_at AT TIME ZONE 'UTC')::date, kind, tier, scope,
     item_state(anonymized_at, deleted_at, superseded_by, invalid_at, archived_at),
     count(*), sum(octet_length(content)), count(pinned_at)
 FROM items WHERE tenant_id = %(tenant_id)s GROUP BY 1, 2, 3, 4, 5, 6
+RETURNING 1
 
 -- name: list_tenants
 -- Every tenant by name.
@@ -160,6 +163,7 @@ WHERE tenant_id = %(tenant_id)s AND source_id = %(source_id)s AND kind = 'docume
     AND NOT EXISTS (SELECT 1 FROM protected_texts p WHERE p.tenant_id = %(tenant_id)s AND p.item_id = i.item_id)
 LIMIT %(limit)s
 ON CONFLICT (tenant_id, item_id) DO NOTHING
+RETURNING 1
 
 -- name: unprotect_source
 -- End the protection of a source.

@@ -16,8 +16,9 @@ from recordari.core.identity import AgentId, Identity, Role, TenantId, UserId, c
 from recordari.core.ids import new_id
 from recordari.db import audit, jobs
 from recordari.db.audit import AuditEntry
-from recordari.db.database import TENANT_ROLE, BatchedQuery, Database, Transaction
+from recordari.db.database import BatchedQuery, Database, Transaction
 from recordari.db.jobs import next_run
+from recordari.db.pipeline import TENANT_ROLE
 from recordari.errors import Forbidden, InvalidInput, PreconditionFailed, Unauthenticated
 from recordari.kit.resources import Resources
 from recordari.kit.verbs import existing

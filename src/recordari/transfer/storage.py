@@ -11,7 +11,7 @@ from uuid import UUID
 import psycopg
 from psycopg.types.json import Jsonb
 
-from recordari.db.database import Transaction
+from recordari.db.database import LEAK_GUARD, Transaction
 from recordari.db.queries import Queries, Query
 from recordari.errors import InvalidInput
 from recordari.tenants.rules import SETTING as QUOTAS
@@ -181,7 +181,7 @@ def _refusing_rows() -> Iterator[None]:
     try:
         yield
     except (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.InsufficientPrivilege) as error:
-        if error.diag.constraint_name == "items_leak_guard":
+        if error.diag.message_detail == LEAK_GUARD:
             raise
         if isinstance(error, psycopg.errors.InsufficientPrivilege):
             raise InvalidInput("a row of the export is another user's") from error

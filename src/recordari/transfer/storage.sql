@@ -218,11 +218,13 @@ SELECT EXISTS (SELECT 1 FROM tombstones WHERE tenant_id = %(tenant_id)s)
 INSERT INTO users SELECT g.* FROM jsonb_populate_recordset(NULL::users, %(rows)s) g
 WHERE NOT is_erased_user(g.user_id, g.created_at)
 ON CONFLICT (tenant_id, user_id) DO NOTHING
+RETURNING 1
 
 -- name: import_agents
 -- Definitions of an export.
 INSERT INTO agents SELECT g.* FROM jsonb_populate_recordset(NULL::agents, %(rows)s) g
 ON CONFLICT (tenant_id, agent_id) DO NOTHING
+RETURNING 1
 
 -- name: import_sessions
 -- Sessions of an export whose users were not erased since.
@@ -237,18 +239,21 @@ INSERT INTO runs SELECT g.* FROM jsonb_populate_recordset(NULL::runs, %(rows)s) 
 WHERE (g.user_id IS NULL OR NOT is_erased_user(g.user_id, g.started_at)) AND EXISTS (
     SELECT 1 FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.session_id = g.session_id AND s.owned_by = g.owned_by)
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: import_turns
 -- Turns of runs that are here.
 INSERT INTO turns SELECT g.* FROM jsonb_populate_recordset(NULL::turns, %(rows)s) g
 WHERE EXISTS (SELECT 1 FROM runs r WHERE r.tenant_id = %(tenant_id)s AND r.run_id = g.run_id AND r.owned_by = g.owned_by)
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: import_tool_calls
 -- Tool calls of runs that are here.
 INSERT INTO tool_calls SELECT g.* FROM jsonb_populate_recordset(NULL::tool_calls, %(rows)s) g
 WHERE EXISTS (SELECT 1 FROM runs r WHERE r.tenant_id = %(tenant_id)s AND r.run_id = g.run_id AND r.owned_by = g.owned_by)
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: import_notes
 -- Notes of sessions that are here, unless what they were noted from was forgotten; a user's export: of that user's sessions.
@@ -258,6 +263,7 @@ WHERE EXISTS (
         AND (%(user_id)s::text IS NULL OR s.user_id = %(user_id)s)) AND NOT EXISTS (
     SELECT 1 FROM tombstones t WHERE t.tenant_id = %(tenant_id)s AND t.item_id = g.item_id)
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: import_state_owners
 -- Owners of the state of an export who were not erased since. Those that are here are written anew, which changes their `xmin`: keys
@@ -268,6 +274,7 @@ FROM jsonb_populate_recordset(NULL::state, %(rows)s) g
 WHERE NOT is_erased_owner(g.owned_by, g.updated_at)
 GROUP BY g.tenant_id, g.owner_kind, g.owner_id, g.owned_by
 ON CONFLICT (tenant_id, owner_kind, owner_id, owned_by) DO UPDATE SET version = state_owners.version
+RETURNING 1
 
 -- name: import_state
 -- Keys of owners that are here.
@@ -280,6 +287,7 @@ WHERE EXISTS (
     SELECT 1 FROM state_owners o
     WHERE o.tenant_id = %(tenant_id)s AND o.owner_kind = g.owner_kind AND o.owner_id = g.owner_id AND o.owned_by = g.owned_by)
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: import_entries
 -- Entries of an export whose users were not erased since, and which were not forgotten; found by recall as far as their items are.
@@ -293,6 +301,7 @@ LEFT JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i
 WHERE (g.scope <> 'user' OR NOT is_erased_user(g.owner_id, g.updated_at)) AND NOT EXISTS (
     SELECT 1 FROM tombstones t WHERE t.tenant_id = %(tenant_id)s AND t.item_id = g.item_id)
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: import_items
 -- Items of an export with their index columns; what is here is left alone, and what was forgotten or is not the user's is left out.
@@ -328,6 +337,7 @@ JOIN items o ON o.tenant_id = %(tenant_id)s AND o.item_id = g.source_item_id AND
 WHERE (%(user_id)s::text IS NULL OR i.user_id = %(user_id)s OR (i.user_id IS NULL AND i.thread IN (
     SELECT session_thread(s.owned_by, s.session_id) FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.user_id = %(user_id)s)))
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: import_tenant
 -- Language and settings of an export, for a tenant that has neither settings of its own nor memory; limits stay the operator's.
@@ -342,6 +352,7 @@ INSERT INTO sources (tenant_id, source_id, name, kind, description, tool, folder
 SELECT g.tenant_id, g.source_id, g.name, g.kind, g.description, g.tool, g.folder, g.created_at, g.updated_at
 FROM jsonb_populate_recordset(NULL::sources, %(rows)s) g
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: same_sources
 -- The sources that are here under the name and kind of one of an export, but another id.
@@ -355,18 +366,21 @@ WHERE EXISTS (
     SELECT 1 FROM sessions s WHERE s.tenant_id = %(tenant_id)s AND s.session_id = g.session_id AND s.owned_by = g.owned_by
         AND (%(user_id)s::text IS NULL OR s.user_id = %(user_id)s))
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: import_access
 -- How often items were recalled that this import wrote.
 INSERT INTO access SELECT g.* FROM jsonb_populate_recordset(NULL::access, %(rows)s) g
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at IS NULL
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: import_owners
 -- Whatever owned state, unless its user was erased since.
 INSERT INTO state_owners SELECT g.* FROM jsonb_populate_recordset(NULL::state_owners, %(rows)s) g
 WHERE NOT is_erased_owner(g.owned_by, g.written_at)
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: import_documents
 -- Documents in sources that are here, as far as any of their chunks stands: what was deleted or forgotten here stays so.
@@ -398,6 +412,7 @@ JOIN documents d ON d.tenant_id = %(tenant_id)s AND d.document_id = g.document_i
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.kind = 'document_chunk' AND i.live
     AND i.thread = 'document:' || g.document_id AND i.position = g.ordinal + 1
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: lacks_file
 -- Whether a document is here at that revision without its file, though it is whole and nothing was taken out of it.
@@ -413,6 +428,7 @@ FOR UPDATE OF d
 -- Sources that memory must not copy.
 INSERT INTO protected_sources SELECT g.* FROM jsonb_populate_recordset(NULL::protected_sources, %(rows)s) g
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: import_protected_texts
 -- The texts of those sources that are here already.
@@ -420,6 +436,7 @@ INSERT INTO protected_texts (tenant_id, item_id, source_id, content)
 SELECT i.tenant_id, i.item_id, i.source_id, i.content FROM jsonb_populate_recordset(NULL::protected_sources, %(rows)s) g
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.source_id = g.source_id AND i.kind = 'document_chunk' AND i.live
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: import_feedback
 -- What people who were not erased since think of items that are here.
@@ -427,17 +444,20 @@ INSERT INTO feedback SELECT g.* FROM jsonb_populate_recordset(NULL::feedback, %(
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at IS NULL
 WHERE NOT is_erased_user(substr(g.given_by, strpos(g.given_by, ':') + 1), g.given_at)
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: import_holds
 -- Which actions rest on items that are here.
 INSERT INTO holds SELECT g.* FROM jsonb_populate_recordset(NULL::holds, %(rows)s) g
 JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id AND i.anonymized_at IS NULL
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: import_questions
 -- Standing questions whose name is not taken here.
 INSERT INTO questions SELECT g.* FROM jsonb_populate_recordset(NULL::questions, %(rows)s) g
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: import_workflows
 -- Versions of workflows as they were before any outcome; which were written.
@@ -471,6 +491,7 @@ CROSS JOIN LATERAL (SELECT NOT EXISTS (SELECT 1 FROM tombstones b WHERE b.tenant
     WHERE s.tenant_id = %(tenant_id)s AND s.session_id = g.session_id AND s.owned_by = g.owned_by) AS is_told) k
 JOIN workflows p ON p.tenant_id = %(tenant_id)s AND p.workflow_id = g.workflow_id
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: import_outcomes
 -- What came of workflows that are here: each outcome that is new moves what is believed, as when it was given.
@@ -511,8 +532,10 @@ FROM jsonb_array_elements(%(rows)s::jsonb) AS r (said)
 CROSS JOIN LATERAL jsonb_populate_recordset(NULL::proposal_inputs, r.said -> 'items') n
 WHERE (r.said ->> 'proposal_id')::uuid = ANY(%(proposal_ids)s)
 ON CONFLICT DO NOTHING
+RETURNING 1
 
 -- name: import_reports
 -- Reports of days that have none here.
 INSERT INTO reports SELECT g.* FROM jsonb_populate_recordset(NULL::reports, %(rows)s) g
 ON CONFLICT DO NOTHING
+RETURNING 1

@@ -1,0 +1,227 @@
+"""The same product on a cluster divided by tenant. Most of it needs a Citus cluster (`tests/external_server.py`)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any, cast
+
+import psycopg
+import pytest
+from pydantic import SecretStr
+from tests.db.statement_values import prepared, value_of
+from tests.db.test_routing import distinct_statements
+from tests.external_server import ExternalServer, on_cluster
+from tests.stored import rows
+
+from recordari.app import Memory
+from recordari.config import Settings
+from recordari.core.identity import Identity, Role
+from recordari.db import cluster, migrate
+from recordari.db.address import APP_LOGIN
+from recordari.db.queries import Query
+from recordari.errors import ConfigurationError
+from recordari.operations.doctor import check_cluster
+from recordari.tenants import tenants
+from recordari.wiring import open_resources
+
+POLICIES = """SELECT polrelid::regclass::text AS relation, polname, pg_get_expr(polqual, polrelid) AS condition,
+    pg_get_expr(polwithcheck, polrelid) AS checked FROM pg_policy ORDER BY 1, 2"""
+TRIGGERS = """SELECT tgrelid::regclass::text AS relation, tgname FROM pg_trigger
+    WHERE NOT tgisinternal AND tgname NOT LIKE 'truncate%%' ORDER BY 1, 2"""
+KEYS = """SELECT conrelid::regclass::text AS relation, pg_get_constraintdef(oid) AS key FROM pg_constraint
+    WHERE contype IN ('p', 'u', 'f') AND connamespace = 'recordari'::regnamespace ORDER BY 1, 2"""
+
+
+def owner(settings: Settings) -> str:
+    assert settings.database_owner_url is not None
+    return settings.database_owner_url.get_secret_value()
+
+
+async def test_a_database_without_citus_is_refused_and_says_what_to_do(settings: Settings) -> None:
+    if await cluster.state(owner(settings)) is not None:
+        pytest.skip("this server has Citus")
+    with pytest.raises(ConfigurationError, match="has no Citus"):
+        await cluster.distribute(owner(settings))
+    with pytest.raises(ConfigurationError, match="has no Citus"):
+        await cluster.undistribute(owner(settings))
+    assert await check_cluster(owner(settings)) == []
+
+
+@pytest.fixture
+def whole(server: Any, settings: Settings) -> Iterator[Settings]:
+    """Settings of a database on the coordinator of a cluster that is not divided yet."""
+    given = cast("ExternalServer", server)
+    name = f"whole_{uuid.uuid4().hex[:12]}"
+    with given.each_node() as nodes:
+        for node in nodes:
+            node.execute(f"CREATE DATABASE {name}")
+    given.join_nodes(name)
+    addresses = {
+        "database_url": SecretStr(given.dsn(user=APP_LOGIN, database=name)),
+        "database_owner_url": SecretStr(given.dsn(database=name)),
+    }
+    yield settings.model_copy(update=addresses)
+    given.drop(name)
+
+
+async def spoken(settings: Settings, names: list[str], *, new: bool) -> dict[str, list[str]]:
+    """What each tenant recalls of its own drink, which is written first."""
+    found = {}
+    async with open_resources(settings) as resources:
+        for name in names:
+            tenant = await tenants.ensure_tenant(resources, name)
+            memory = Memory(resources, Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN)).acting_as(user="ana")
+            if new:
+                await memory.remember_fact(f"Ana drinks {name} tea")
+            found[name] = [item.content for item in (await memory.recall("What does Ana drink?")).items]
+    return found
+
+
+@on_cluster
+async def test_a_database_with_data_is_divided_and_taken_back(whole: Settings) -> None:
+    await migrate.prepare(owner(whole), login=APP_LOGIN)
+    names = ["green", "black", "white", "red", "mint"]
+    said = await spoken(whole, names, new=True)
+    assert said == {name: [f"Ana drinks {name} tea"] for name in names}
+    before = [rows(whole, statement) for statement in (POLICIES, TRIGGERS, KEYS)]
+
+    divided = await cluster.distribute(owner(whole), shards=4)
+    assert "recordari.items" in divided and "recordari_queue.outbox" in divided
+    state = await cluster.state(owner(whole))
+    assert state is not None and not state.problems and not state.whole
+    assert sum(node.shards for node in state.nodes if not node.is_coordinator) == 4
+    assert [check.state for check in await check_cluster(owner(whole))] == ["ok"]
+    assert await spoken(whole, names, new=False) == said
+
+    assert set(await cluster.undistribute(owner(whole))) == set(divided)
+    assert await spoken(whole, names, new=False) == said
+    assert [rows(whole, statement) for statement in (POLICIES, TRIGGERS, KEYS)] == before
+
+
+@on_cluster
+async def test_a_server_that_runs_keeps_the_database_from_being_divided(whole: Settings) -> None:
+    await migrate.prepare(owner(whole), login=APP_LOGIN)
+    async with open_resources(whole):
+        with pytest.raises(Exception, match="stop them first"):
+            await cluster.distribute(owner(whole), shards=4)
+
+
+@on_cluster
+async def test_no_shard_shows_a_tenants_rows_to_another(server: Any, settings: Settings) -> None:
+    """Also to who connects with the node itself, as the application or for all users of a tenant."""
+    await spoken(settings, ["green", "black"], new=True)
+    given = cast("ExternalServer", server)
+    database = psycopg.conninfo.conninfo_to_dict(owner(settings))["dbname"]
+    (other,) = rows(settings, "SELECT tenant_id FROM tenants WHERE name = 'black'")
+    seen: set[Any] = set()
+    for node in range(1, len(given.nodes)):
+        for user in (APP_LOGIN, "recordari_tenant", "recordari_retention", "recordari_readonly"):
+            address = given.dsn(user=user, database=str(database), node=node)
+            with psycopg.connect(
+                address, autocommit=True, options="-c citus.override_table_visibility=off"
+            ) as connection:
+                assert tenants_on_shards(connection, "") == set()
+                seen |= tenants_on_shards(connection, str(other["tenant_id"]))
+    assert seen == {other["tenant_id"]}
+
+
+def tenants_on_shards(connection: psycopg.Connection[Any], bound_to: str) -> set[Any]:
+    """The tenants of whom a node's own tables of items show anything."""
+    connection.execute(
+        "SELECT set_config('app.tenant_id', %s, false), set_config('app.user_id', '', false)", [bound_to]
+    )
+    shards = connection.execute(
+        "SELECT relname FROM pg_class WHERE relnamespace = 'recordari'::regnamespace AND relname ~ '^items_[0-9]+$'"
+    ).fetchall()
+    assert shards
+    return {
+        tenant
+        for (shard,) in shards
+        for (tenant,) in connection.execute(f"SELECT DISTINCT tenant_id FROM recordari.{shard}")
+    }
+
+
+TENANT = "c0ffee00-0000-4000-8000-000000000001"
+KNOWN = {
+    **dict.fromkeys(("tenant_id", "tenant", "of"), TENANT),
+    **dict.fromkeys(("user_id", "user"), "ana"),
+    **dict.fromkeys(("owned_by", "owner"), "user:ana"),
+    **dict.fromkeys(("limit", "most"), "10"),
+    "scope": "user",
+    "tier": "recent",
+    "trust": "user",
+    "kind": "fact",
+    "status": "open",
+    "dimensions": "256",
+    "vector": "[" + ",".join(["0.1"] * 256) + "]",
+}
+# A cluster has its own; locks and bindings are no statements about rows.
+ONE_SERVER_ALONE = {
+    "db.outbox.claim_fresh",
+    "db.outbox.claim_tried",
+    "db.outbox.park_exhausted",
+    "db.outbox.renew_leases",
+}
+NOT_ABOUT_ROWS = {"db.migrate.lock", "db.migrate.unlock", "db.pipeline.bind", "db.pipeline.bind_nodes"}
+
+
+def answer_of(connection: psycopg.Connection[Any], query: Query, values: list[str | None]) -> str:
+    """What a statement answers: the number of rows, or the type of its error."""
+    role = "recordari_retention" if query.name.startswith("lifetime.") else "recordari_tenant"
+    try:
+        with connection.transaction(force_rollback=True):
+            connection.execute("SELECT recordari.bind_nodes(%s, 'ana', %s)", [TENANT, role])
+            with psycopg.RawCursor(connection) as cursor:
+                cursor.execute(query.numbered[0], values)
+                return f"{cursor.rowcount} rows"
+    except psycopg.Error as error:
+        return type(error).__name__
+
+
+@on_cluster
+async def test_every_statement_answers_as_on_one_server(server: Any, settings: Settings) -> None:
+    """With made-up values in a tenant without items: what a cluster cannot plan, it refuses already."""
+    given = cast("ExternalServer", server)
+    name = f"single_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(given.dsn(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    await migrate.prepare(given.dsn(database=name), login=APP_LOGIN)
+    divided = str(psycopg.conninfo.conninfo_to_dict(owner(settings))["dbname"])
+    connections = []
+    for database in (name, divided):
+        with psycopg.connect(given.dsn(database=database)) as connection:
+            connection.execute("INSERT INTO recordari.tenants (tenant_id, name) VALUES (%s, 'matrix')", [TENANT])
+        opened = psycopg.connect(given.dsn(user=APP_LOGIN, database=database), autocommit=True, prepare_threshold=None)
+        opened.execute("SET search_path = recordari, recordari_queue, public; SET client_min_messages = error")
+        connections.append(opened)
+    differing, answered = {}, 0
+    for query in distinct_statements():
+        if query.name in ONE_SERVER_ALONE | NOT_ABOUT_ROWS or (types := prepared(connections[0], query)) is None:
+            continue
+        values = [value_of(each, of_type, KNOWN) for each, of_type in zip(query.numbered[1], types, strict=True)]
+        single, cluster_wide = (answer_of(connection, query, values) for connection in connections)
+        answered += single.endswith("rows")
+        if single != cluster_wide and (single.endswith("rows") or cluster_wide.endswith("rows")):
+            differing[query.name] = (single, cluster_wide)
+    for connection in connections:
+        connection.close()
+    given.drop(name)
+    assert not differing
+    assert answered > 400
+
+
+@on_cluster
+def test_only_retention_may_change_the_audit_on_a_node(server: Any, settings: Settings) -> None:
+    given = cast("ExternalServer", server)
+    database = str(psycopg.conninfo.conninfo_to_dict(owner(settings))["dbname"])
+    for node in range(len(given.nodes)):
+        with psycopg.connect(given.dsn(database=database, node=node)) as connection:
+            (found,) = connection.execute(
+                """SELECT array_agg(DISTINCT r.rolname::text || ' ' || p.proname ORDER BY r.rolname::text || ' ' || p.proname)
+                   FROM pg_proc p, pg_roles r
+                   WHERE p.pronamespace = 'recordari'::regnamespace AND p.proname IN ('pseudonymise_audit', 'forget_reasons')
+                     AND r.rolname IN ('recordari_app', 'recordari_tenant', 'recordari_retention', 'recordari_readonly')
+                     AND has_function_privilege(r.oid, p.oid, 'EXECUTE')"""
+            ).fetchone() or (None,)
+        assert found == ["recordari_retention forget_reasons", "recordari_retention pseudonymise_audit"]
