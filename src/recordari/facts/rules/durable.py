@@ -168,7 +168,7 @@ def _is_request(clause: Clause, speech: Speech) -> bool:
             return True
         text = rest
     is_asked = speech.starts("please", clause.text)  # "bitte immer höchstens eine halbe Seite"
-    return is_asked or any(speech.starts(name, text) for name in ("order", "dont", "for_you"))
+    return is_asked or any(speech.starts(name, text) for name in ("order", "dont", "please", "for_you"))
 
 
 def _is_verbless(text: str, speech: Speech) -> bool:

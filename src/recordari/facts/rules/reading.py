@@ -263,7 +263,12 @@ class Reading:
             is_regular = token.text.endswith("ed") and not token.labels - {"change", "stop"} and token.text != "need"
             if token.place >= self.verb and ("did" in token.labels or is_regular):
                 return True
-            if token.place >= self.verb and not token.labels & {"function", "be", "me", "third", "maybe"}:
+            is_adverb = token.text.endswith("ly")
+            if (
+                token.place >= self.verb
+                and not is_adverb
+                and not token.labels & {"function", "be", "me", "third", "maybe"}
+            ):
                 return False
         return False
 

@@ -37,6 +37,8 @@ def other_slot(new: Reading, old: Reading) -> bool:
         return False
     if _is_reversed(slot):
         return True
+    if len(slot.before) == 1 and "me" in slot.before[0].labels:
+        return False  # "I'm drawn to", and "I'm starting to get"
     verbs = {label for token in slot.before if token.text not in _HAS for label in token.labels}
     is_order = (not old.subject and "direct" in verbs) or _is_told_to(new, old, slot)
     is_known = bool(verbs & _ONE_AT_A_TIME)

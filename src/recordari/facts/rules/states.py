@@ -269,6 +269,8 @@ def other_taste(new: Reading, old: Reading) -> bool:
 
 
 def _taste(reading: Reading) -> bool | None:
+    if any(one.text in _FEELINGS and two.text in _OF_WHAT for one, two in pairwise(reading.tokens)):
+        return None  # "our shared love of films"
     likes, hates = "like" in reading.labels, "hate" in reading.labels
     if likes == hates:
         return None if not hates else False
@@ -276,6 +278,10 @@ def _taste(reading: Reading) -> bool | None:
     clause = reading.tokens[place].clause
     is_denied = any(token.labels & {"not", "longer"} and token.clause == clause for token in reading.tokens)
     return likes != (is_denied or {"not", "more"} <= reading.labels) if likes else is_denied
+
+
+_FEELINGS = frozenset({"love", "hate", "dislike"})
+_OF_WHAT = frozenset({"of", "for"})
 
 
 def _has_other_scope(new: Reading, old: Reading) -> bool:
