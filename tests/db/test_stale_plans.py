@@ -185,6 +185,7 @@ ARGUMENTS: dict[str, Any] = {
     "recalled_since": NOW,
     "limit": PAGE,
     "redacted": "[REDACTED]",
+    "token": "0123456789abcdef",
     "keep_place": True,
     "object_keys": [f"object_key-{number}" for number in range(1, 301)],
     "ids": ["user-1", "session-1"],
