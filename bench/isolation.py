@@ -370,8 +370,8 @@ class Attack:
             request = self._renewed(sender, request, _others(sender, own))
             if again.shape(*foreign) != first or await self._ask_missing(sender, request, foreign) != missing:
                 return
-        if foreign & sender.taken:
-            return  # another request of the sender, meanwhile, gave the same id to something of its own
+        if foreign & (sender.taken | self._shared.get(sender.tenant, set())):
+            return  # the sender gave the same id to something of its own meanwhile, or it is in what all users share
         self.findings.add("unlike missing", sender, request, f"{first}\n      {missing}")
 
     async def _ask_missing(self, sender: Sender, request: Request, foreign: set[str]) -> tuple[int, str]:
