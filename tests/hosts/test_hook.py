@@ -145,6 +145,7 @@ SHOWN = [
         ),  # too short to be a quotation inside another sentence
         ("我记得：安娜喜欢喝茶，不加糖。好的。", "我记得：…。好的。"),
         ("I moved the staging database to another host.", "I moved the staging database to another host."),
+        ("Ana likes tea.", "Ana likes tea."),  # an answer of few words is said anew
     ],
 )
 def test_a_quotation_inside_other_words_is_left_out_and_the_words_stay(said: str, kept: str) -> None:

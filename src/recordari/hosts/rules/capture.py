@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # see `recordari.hosts.hook`
     from collections.abc import Iterable, Iterator
 
 SHORTEST_SENTENCE, SHORTEST_QUOTE = 10, 20  # letters: of a sentence that is repeated, of one inside another
+SHORTEST_TEXT = 20  # letters of a whole text that may be a repetition: "All right, noted." is said anew
 WINDOW, STEP = 10, 5  # words of a part of a long sentence, and from one part to the next
 HEAD = 2  # words that a mark is found by
 
@@ -52,7 +53,10 @@ def without(text: str, known: Iterable[str]) -> str:
     for mark in known:
         head, length, digest = mark.split(":")
         index.setdefault(head, set()).add((int(length), digest))
-    parts = _SENTENCE.split(_BLOCK.sub("", text))
+    said = _BLOCK.sub("", text)
+    if sum(word.weight for word in _words(said)) < SHORTEST_TEXT:
+        return said
+    parts = _SENTENCE.split(said)
     pairs = [(_without_quotes(part, index), space) for part, space in zip(parts[::2], [*parts[1::2], ""], strict=True)]
     kept = [part + space for part, space in pairs if part is not None]
     return "".join(kept) if len(kept) == len(pairs) else "".join(kept).rstrip()
