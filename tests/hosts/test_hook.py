@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -299,3 +304,25 @@ async def test_each_host_is_answered_in_its_own_form(bench: Workbench) -> None:
                 else answer["hookSpecificOutput"]["additionalContext"]
             )
             assert f"The linter of {host} is called ruff." in shown
+
+
+def test_a_server_that_dies_at_once_is_started_again_and_one_that_lives_is_not(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    server = f"import sys, time; open({str(runs)!r}, 'a').write(sys.argv[1]); time.sleep(float(sys.argv[2]))"
+    hook = "import json, sys; from recordari.hosts.hook import start_server; start_server(json.loads(sys.argv[1]))"
+    for name, seconds in (("a", "0"), ("b", "60"), ("c", "60")):
+        settings = {"folder": str(tmp_path), "start": [sys.executable, "-c", server, name, seconds], "environment": {}}
+        subprocess.run([sys.executable, "-W", "ignore", "-c", hook, json.dumps(settings)], check=True)
+        pid = int((tmp_path / "server.pid").read_text())
+        while not runs.exists() or (name == "a" and _lives(pid)) or (name == "b" and "b" not in runs.read_text()):
+            time.sleep(0.02)
+    os.kill(pid, signal.SIGKILL)
+    assert runs.read_text() == "ab", "the first one died, the second one lives"
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
