@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
+import socket
 import subprocess
 import sys
 import time
@@ -306,23 +305,23 @@ async def test_each_host_is_answered_in_its_own_form(bench: Workbench) -> None:
             assert f"The linter of {host} is called ruff." in shown
 
 
-def test_a_server_that_dies_at_once_is_started_again_and_one_that_lives_is_not(tmp_path: Path) -> None:
+def test_a_server_that_was_reached_and_died_is_started_again_at_once(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    server = f"import sys, time; open({str(runs)!r}, 'a').write(sys.argv[1]); time.sleep(float(sys.argv[2]))"
-    hook = "import json, sys; from recordari.hosts.hook import start_server; start_server(json.loads(sys.argv[1]))"
-    for name, seconds in (("a", "0"), ("b", "60"), ("c", "60")):
-        settings = {"folder": str(tmp_path), "start": [sys.executable, "-c", server, name, seconds], "environment": {}}
-        subprocess.run([sys.executable, "-W", "ignore", "-c", hook, json.dumps(settings)], check=True)
-        pid = int((tmp_path / "server.pid").read_text())
-        while not runs.exists() or (name == "a" and _lives(pid)) or (name == "b" and "b" not in runs.read_text()):
-            time.sleep(0.02)
-    os.kill(pid, signal.SIGKILL)
-    assert runs.read_text() == "ab", "the first one died, the second one lives"
+    settings: dict[str, object] = {"folder": str(tmp_path), "environment": {}, "host": "127.0.0.1", "key": "rcd_none"}
+    settings["start"] = [sys.executable, "-c", f"open({str(runs)!r}, 'a').write('x')"]
 
+    def call(line: str) -> None:
+        program = (
+            f"import json, sys, time\nfrom recordari.hosts.hook import *\nsettings = json.loads(sys.argv[1])\n{line}"
+        )
+        subprocess.run([sys.executable, "-W", "ignore", "-c", program, json.dumps(settings)], check=True)
 
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    for _ in range(2):  # the second one finds that somebody just did
+        call("start_server(settings)")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings["port"] = silent.getsockname()[1]
+        call("try: Server(settings, time.monotonic() + 0.2).send('GET', '/readyz')\nexcept Away: pass")
+    call("start_server(settings)")
+    while not runs.exists() or runs.read_text() == "x":
+        time.sleep(0.02)
+    assert runs.read_text() == "xx"

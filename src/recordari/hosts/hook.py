@@ -73,6 +73,9 @@ class Server:
         if self._socket is None:
             self._socket = socket.create_connection((self._settings["host"], self._settings["port"]), timeout=left)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _unlink(
+                os.path.join(self._settings["folder"], "starting")
+            )  # it runs: if it dies, it may be started at once
         self._socket.settimeout(left)
         return self._socket
 
@@ -324,11 +327,14 @@ def start_server(settings: dict[str, Any]) -> None:
     if not settings.get("start"):
         return
     lock = os.path.join(settings["folder"], "starting")
-    if _is_starting(lock):
-        return
-    _unlink(lock)
     try:
-        starting = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        if time.time() - os.stat(lock).st_mtime < STARTING_SECONDS:
+            return
+        os.unlink(lock)
+    except OSError:
+        pass
+    try:
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError:
         return
     import subprocess
@@ -344,18 +350,6 @@ def start_server(settings: dict[str, Any]) -> None:
         start_new_session=True,
     )
     _write_private(os.path.join(settings["folder"], "server.pid"), str(process.pid))
-    os.write(starting, str(process.pid).encode())
-    os.close(starting)
-
-
-def _is_starting(lock: str) -> bool:
-    """Whether a server was started just now, and has not died since."""
-    try:
-        with open(lock, encoding="ascii") as file:
-            os.kill(int(file.read() or os.getpid()), 0)  # nothing yet: another hook is about to write it
-        return time.time() - os.stat(lock).st_mtime < STARTING_SECONDS
-    except (OSError, ValueError):
-        return False
 
 
 def _project_root(folder: str) -> str:
