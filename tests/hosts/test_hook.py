@@ -149,6 +149,7 @@ SHOWN = [
         ),  # too short to be a quotation inside another sentence
         ("我记得：安娜喜欢喝茶，不加糖。好的。", "我记得：…。好的。"),
         ("I moved the staging database to another host.", "I moved the staging database to another host."),
+        ("<hook_context>Shown: tea, and\nmore. </hook_context>\n\nWhich port is it?", "Which port is it?"),
         ("Ana likes tea.", "Ana likes tea."),  # an answer of few words is said anew
     ],
 )

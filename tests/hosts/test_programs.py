@@ -114,7 +114,8 @@ class Machine:
         self.recordari("export", str(file), "--yes")
         lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()[1:]]
         rows = [line["row"] for line in lines if line["type"] == "item"]
-        return [row["content"] for row in rows if row["kind"] == "chat_message"]
+        texts = [row["content"] for row in rows if row["kind"] == "chat_message"]
+        return [text.strip('"') for text in texts]  # OpenCode puts a prompt of its command line in quotes
 
     def kill_server(self) -> None:
         pid = int((self.folder / "recordari" / "hosts" / "server.pid").read_text())

@@ -20,7 +20,10 @@ SHORTEST_TEXT = 20  # letters of a whole text that may be a repetition: "All rig
 WINDOW, STEP = 10, 5  # words of a part of a long sentence, and from one part to the next
 HEAD = 2  # words that a mark is found by
 
-_BLOCK = re.compile(r"\[begin memory (\w+)[^\]\n]*\].*?(?:\[end memory \1\]|\Z)", re.DOTALL)
+# A block of memory, and the frame in which Gemini CLI gives a prompt what a hook answered.
+_BLOCK = re.compile(
+    r"<hook_context>.*?</hook_context>\s*|\[begin memory (\w+)[^\]\n]*\].*?(?:\[end memory \1\]|\Z)", re.DOTALL
+)
 _SENTENCE = re.compile(r"((?<=[.!?])\s+|(?<=[。！？])\s*|\n+)")
 # Scripts without spaces have no words that a pattern could find: each of their signs is one, worth three letters.
 _SIGN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0e7f"
