@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Error, Page, async_playwright
 from tests.doors.test_rest_process import served
 from tests.patience import PATIENCE
 
@@ -70,8 +70,11 @@ class Dashboard:
         await self.open(f"/#code={code}")
         await self.page.locator(".frame").wait_for()
 
-    async def sees(self, text: str | re.Pattern[str]) -> None:
-        await self.page.get_by_text(text).first.wait_for()
+    async def sees(self, text: str | re.Pattern[str], *, within: str = "body") -> None:
+        try:
+            await self.page.locator(within).get_by_text(text).first.wait_for()
+        except Error as waited:
+            pytest.fail(f"{self.page.url} does not show {text!r} ({waited}); it shows:\n{(await self.text())[:4000]}")
 
     async def has_no_serious_fault(self) -> None:
         """Let axe look at the page: nothing that it calls serious or critical may be there."""

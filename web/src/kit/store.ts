@@ -1,5 +1,5 @@
 // A value that components follow.
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 export interface Store<T> {
   get(): T;
@@ -23,8 +23,14 @@ export function store<T>(value: T): Store<T> {
   };
 }
 
+/** The value now. It is followed from the first rendering on: effects run a frame later, and would miss a change until then. */
 export function useStore<T>(source: Store<T>): T {
   const [, renew] = useState(0);
-  useEffect(() => source.follow(() => renew((count) => count + 1)), [source]);
-  return source.get();
+  const shown = source.get();
+  useLayoutEffect(() => {
+    const show = () => renew((count) => count + 1);
+    if (!Object.is(source.get(), shown)) show();
+    return source.follow(show);
+  }, [source]);
+  return shown;
 }
