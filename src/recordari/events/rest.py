@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -19,7 +19,7 @@ from recordari.errors import InvalidInput, Overloaded
 from recordari.events import follow, webhooks
 from recordari.events.rules import MAX_URL, Event, EventType, Webhook
 from recordari.events.webhooks import NewWebhook
-from recordari.kit.problems import Problem
+from recordari.kit.problems import error_responses
 from recordari.kit.rest import (
     PROBLEMS,
     AdminCaller,
@@ -77,9 +77,7 @@ class EventStream(StreamingResponse):
 router = APIRouter(prefix="/v1/events", tags=["events"], responses=PROBLEMS)
 webhooks_router = APIRouter(prefix="/v1/webhooks", tags=["events"], responses=PROBLEMS)
 
-FULL: dict[int | str, dict[str, Any]] = {
-    409: {"model": Problem, "description": "The tenant has the most webhooks already."}
-}
+FULL = error_responses({409: "The tenant has the most webhooks already."})
 HEARTBEAT_SECONDS = 15.0
 
 After = Annotated[int | None, Query(ge=0, le=2**62, description="Events after this `position`.")]

@@ -17,7 +17,7 @@ from recordari.facts.curate import ItemState, Provenance
 from recordari.facts.extract import PreviewedFact
 from recordari.facts.rules.claims import Opinion
 from recordari.facts.rules.conflict import PastRuling
-from recordari.kit.problems import Problem
+from recordari.kit.problems import error_responses
 from recordari.kit.rest import (
     MISMATCH,
     PROBLEMS,
@@ -41,9 +41,7 @@ from recordari.memory.remember import Remembered
 
 router = APIRouter(prefix="/v1/items", tags=["items"], responses=PROBLEMS)
 
-OVERTAKEN: dict[int | str, dict[str, Any]] = {
-    409: {"model": Problem, "description": "It is not the current version, or a newer item contradicts it."}
-}
+OVERTAKEN = error_responses({409: "It is not the current version, or a newer item contradicts it."})
 
 Reason = Annotated[
     str | None, Field(default=None, max_length=MAX_REASON, description="Why; it is written to the audit.")

@@ -48,6 +48,10 @@ class FieldError(BaseModel):
     message: str = Field(examples=["must be a string"])
 
 
+SCHEMA_PATH = "#/components/schemas/{model}"
+"""Where OpenAPI has the schema of a model."""
+
+
 class Problem(BaseModel):
     """An error (RFC 9457)."""
 
@@ -62,6 +66,24 @@ class Problem(BaseModel):
 
 class ProblemResponse(JSONResponse):
     media_type = "application/problem+json"
+
+
+def error_responses(descriptions: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
+    """Errors of a route, by status, for its description.
+
+    They refer to one schema, which `problem_schemas` gives: a model for each of them would make every start slower.
+    """
+    schema = {"$ref": SCHEMA_PATH.format(model=Problem.__name__)}
+    return {
+        status: {"description": description, "content": {ProblemResponse.media_type: {"schema": schema}}}
+        for status, description in descriptions.items()
+    }
+
+
+def problem_schemas() -> dict[str, Any]:
+    """The schemas that `error_responses` refers to, by name."""
+    schema = Problem.model_json_schema(ref_template=SCHEMA_PATH)
+    return {**schema.pop("$defs"), Problem.__name__: schema}
 
 
 def problem(error: RecordariError, *, errors: Sequence[FieldError] = ()) -> ProblemResponse:

@@ -32,7 +32,7 @@ from starlette.types import Scope
 
 from recordari.core.identity import Identity, Role, narrowed
 from recordari.errors import Forbidden, InvalidInput, PreconditionFailed, Unauthenticated
-from recordari.kit.problems import Problem
+from recordari.kit.problems import error_responses
 from recordari.kit.resources import Resources
 from recordari.kit.verbs import Caller
 
@@ -283,9 +283,8 @@ def page_of(rows: Sequence[Row], limit: int, key: Callable[[Row], object]) -> di
     return {"items": rows[:limit], "next_cursor": cursor_of(key(rows[limit - 1]) if len(rows) > limit else None)}
 
 
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "description": description, "content": {"application/problem+json": {}}}
-    for status, description in {
+PROBLEMS = error_responses(
+    {
         401: "No valid credential.",
         403: "The credential does not reach this.",
         404: "Missing, or not yours.",
@@ -295,8 +294,8 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         429: "Too many requests, or a quota is used up.",
         503: "At capacity, or the database is away.",
         504: "It took too long.",
-    }.items()
-}
+    }
+)
 """The error responses of every route."""
 
 
@@ -305,9 +304,7 @@ IfMatch = Annotated[
     Header(alias="If-Match", max_length=200, description="Change it only if it is still as under this `ETag`."),
 ]
 
-MISMATCH: dict[int | str, dict[str, Any]] = {
-    412: {"model": Problem, "description": "It is no longer as under that `ETag`; read it again."}
-}
+MISMATCH = error_responses({412: "It is no longer as under that `ETag`; read it again."})
 
 
 def etag_of(shown: object) -> str:

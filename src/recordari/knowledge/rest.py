@@ -13,7 +13,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from recordari.errors import InvalidInput
-from recordari.kit.problems import Problem
+from recordari.kit.problems import error_responses
 from recordari.kit.rest import (
     PROBLEMS,
     AdminCaller,
@@ -150,7 +150,7 @@ async def list_sources(caller: AgentCaller, limit: Limit = 50, cursor: Cursor = 
     "/sources",
     operation_id="add_source",
     status_code=201,
-    responses={409: {"model": Problem, "description": "The name is taken."}},
+    responses=error_responses({409: "The name is taken."}),
 )
 async def add_source(caller: AdminCaller, source: NewSource) -> Source:
     """Register a source. Only the operator sets a folder (`recordari source add --folder`)."""

@@ -14,8 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
-from pydantic import ConfigDict
-
+from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Scope, SessionId
 from recordari.core.items import CORROBORATION, Kind, NewItem, Tier, Trust
 from recordari.core.telemetry import get_log
@@ -66,7 +65,7 @@ MOST_VERSIONS = 9  # times that a pattern may hold again
 class Consolidated:
     """What was learned from a session."""
 
-    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True, json_schema_serialization_defaults_required=True)
+    __pydantic_config__ = DESCRIBED
 
     session_id: SessionId
     patterns: tuple[UUID, ...] = ()

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from pydantic import ConfigDict
 
+from recordari.core.described import describe
 from recordari.core.identity import Identity, optional_choice
 from recordari.core.ids import FIRST
 from recordari.core.items import Tier
@@ -58,7 +59,7 @@ PAGE = 200
 class ReviewResult:
     """The result of a review."""
 
-    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
+    __pydantic_config__ = ConfigDict(json_schema_extra=describe)
 
     examined: int
     proposed: int

@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
-from recordari.kit.problems import Problem
+from recordari.kit.problems import error_responses
 from recordari.kit.rest import (
     MISMATCH,
     PROBLEMS,
@@ -34,9 +34,7 @@ from recordari.learning.workflows import Rewarded, SavedWorkflow
 router = APIRouter(prefix="/v1/proposals", tags=["proposals"], responses=PROBLEMS)
 sessions_router = APIRouter(prefix="/v1/sessions", tags=["sessions"], responses=PROBLEMS)
 workflows_router = APIRouter(prefix="/v1/workflows", tags=["workflows"], responses=PROBLEMS)
-VOID: dict[int | str, dict[str, Any]] = {
-    409: {"model": Problem, "description": "It is decided already, or void because an item of it changed."}
-}
+VOID = error_responses({409: "It is decided already, or void because an item of it changed."})
 Status = Annotated[ProposalStatus | None, Query(description="Only these; all, if left out.")]
 Kinds = Annotated[ProposalKind | None, Query(description="Only this kind.")]
 Name = Annotated[str, Query(min_length=1, max_length=200)]

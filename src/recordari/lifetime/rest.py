@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from recordari.facts.rest import Reason
-from recordari.kit.problems import Problem
+from recordari.kit.problems import error_responses
 from recordari.kit.rest import (
     MISMATCH,
     PROBLEMS,
@@ -40,13 +40,9 @@ agents_router = APIRouter(prefix="/v1/agents", tags=["agents"], responses=PROBLE
 erasures_router = APIRouter(prefix="/v1/erasures", tags=["erasures"], responses=PROBLEMS)
 
 
-def _conflict(description: str) -> dict[int | str, dict[str, Any]]:
-    return {409: {"model": Problem, "description": description}}
-
-
-TOO_MUCH = _conflict("The sweep would end more items than the policy's `safety_share` allows.")
-HELD = _conflict("Actions hold memories of this user; release the holds first.")
-HELD_ITEM = _conflict("An action holds it, or another change came first.")
+TOO_MUCH = error_responses({409: "The sweep would end more items than the policy's `safety_share` allows."})
+HELD = error_responses({409: "Actions hold memories of this user; release the holds first."})
+HELD_ITEM = error_responses({409: "An action holds it, or another change came first."})
 ActionId = Annotated[str, Path(min_length=1, max_length=200, description="Your own id of the action.")]
 Days = Annotated[int, Field(ge=0, le=MOST_DAYS)]
 
@@ -191,7 +187,7 @@ async def release(caller: AdminCaller, item_id: UUID, action_id: ActionId) -> No
 @agents_router.delete(
     "/{agent_id}",
     operation_id="delete_agent",
-    responses=_conflict("Actions hold memories of this agent; release the holds first."),
+    responses=error_responses({409: "Actions hold memories of this agent; release the holds first."}),
 )
 async def delete_agent(caller: AdminCaller, agent_id: str, memories: bool = False) -> DeletedAgent:
     """Remove an agent's definition; with `memories`, erase what it remembered too."""

@@ -16,7 +16,7 @@ from recordari.core.checks import check_json
 from recordari.core.identity import Scope
 from recordari.core.items import MAX_LABEL, MAX_SOURCE_REF, Item, Kind, NewItem, Tier, Trust
 from recordari.errors import InvalidInput, RecordariError, TooLarge
-from recordari.kit.problems import Problem, field_errors
+from recordari.kit.problems import error_responses, field_errors
 from recordari.kit.rest import (
     PROBLEMS,
     AgentCaller,
@@ -43,9 +43,7 @@ Around = Annotated[UUID | None, Query(description="Only entities that are mentio
 OtherId = Annotated[UUID | None, Query(description="Only items that mention this entity too.")]
 Nodes = Annotated[int, Query(ge=1, le=MOST_NODES, description="Most entities.")]
 
-CONFLICT: dict[int | str, dict[str, Any]] = {
-    409: {"model": Problem, "description": "Its `source_ref` belongs to another text."}
-}
+CONFLICT = error_responses({409: "Its `source_ref` belongs to another text."})
 
 # Strict models take an enum only from its member; in JSON a member is its text.
 KindName = Annotated[Kind, Field(strict=False)]

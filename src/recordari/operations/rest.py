@@ -20,7 +20,7 @@ from recordari.core.checks import is_loopback
 from recordari.core.telemetry import get_log
 from recordari.db.address import check_ready
 from recordari.errors import DatabaseUnavailable, RecordariError, Unauthenticated
-from recordari.kit.problems import Problem
+from recordari.kit.problems import error_responses
 from recordari.kit.rest import PROBLEMS, AdminCaller, Cursor, Limit, bearer, host_name, page_of, paged, read_position
 from recordari.operations import reports, server
 from recordari.operations.doctor import Check
@@ -58,7 +58,7 @@ async def health() -> Health:
 @health_router.get(
     "/readyz",
     operation_id="ready",
-    responses={503: {"model": Problem, "description": "The database is away."}},
+    responses=error_responses({503: "The database is away."}),
 )
 async def ready(request: Request) -> Health:
     """Check that requests can be served: the database answers and has every migration."""
@@ -81,10 +81,7 @@ async def show_version() -> Version:
     "/metrics",
     operation_id="metrics",
     response_class=Response,
-    responses={
-        200: {"content": {"text/plain": {}}},
-        401: {"model": Problem, "description": "No valid token."},
-    },
+    responses={200: {"content": {"text/plain": {}}}, **error_responses({401: "No valid token."})},
 )
 async def metrics(request: Request) -> Response:
     """Return metrics in the text format of Prometheus; those by tenant only with the token of the operator."""

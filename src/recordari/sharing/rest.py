@@ -12,7 +12,7 @@ from fastapi import APIRouter, Header, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from recordari.errors import InvalidInput, PreconditionFailed
-from recordari.kit.problems import Problem
+from recordari.kit.problems import error_responses
 from recordari.kit.rest import (
     PROBLEMS,
     AdminCaller,
@@ -168,7 +168,7 @@ async def get_agent(caller: AgentCaller, agent_id: str, response: Response) -> A
 @agents_router.put(
     "/{agent_id}",
     operation_id="save_agent",
-    responses={412: {"model": Problem, "description": "Not at the version named."}},
+    responses=error_responses({412: "Not at the version named."}),
 )
 async def save_agent(
     caller: AdminCaller,

@@ -6,6 +6,7 @@ and summaries of the others. For the same reason the library is imported only wh
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -20,6 +21,8 @@ from recordari.errors import NotFound, RecordariError
 from recordari.kit.output import Answer, Commands, fail, print_line
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from recordari.config import Settings
     from recordari.kit.resources import Resources
     from recordari.kit.verbs import Caller
@@ -144,12 +147,21 @@ def build(command_name: str | None) -> typer.Typer:
             root.command(name, help=summary, short_help=summary)(_only_help)
         else:
             module, _, attribute = place.partition(":")
-            command = getattr(import_module(f"recordari.{module}"), attribute)
+            command = getattr(_imported(f"recordari.{module}"), attribute)
             if isinstance(command, typer.Typer):
                 root.add_typer(command, name=name, help=summary, short_help=summary, no_args_is_help=True)
             else:
                 root.command(name, short_help=summary)(command)
     return root
+
+
+def _imported(module: str) -> ModuleType:
+    """Import with the garbage collector off: it would walk all that is new again and again, and free nothing."""
+    gc.disable()
+    try:
+        return import_module(module)
+    finally:
+        gc.enable()
 
 
 def main() -> None:

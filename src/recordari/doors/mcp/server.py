@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from importlib.metadata import version
 from typing import Any
@@ -47,10 +47,13 @@ MemoryOf = Callable[[ServerRequestContext[Any, Any]], Memory]
 def create_mcp(memory_of: MemoryOf, profile: ToolProfile) -> Server[Any]:
     """The MCP server of a profile; `memory_of` gives the memory bound to the caller of a request."""
     tools = {tool.name: tool for tool in profile.tools}
-    listed = types.ListToolsResult(tools=[tool.described() for tool in profile.tools])
+
+    @cache
+    def listed() -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[tool.described() for tool in profile.tools])
 
     async def list_tools(_: ServerRequestContext[Any, Any], __: object) -> types.ListToolsResult:
-        return listed
+        return listed()
 
     async def call_tool(
         context: ServerRequestContext[Any, Any], request: types.CallToolRequestParams

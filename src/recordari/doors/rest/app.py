@@ -29,7 +29,6 @@ from recordari.doors.rest.remote_counts import RemoteCounts
 from recordari.doors.rest.shared_counts import SharedCounts
 from recordari.doors.web.page import PageFiles, page_routes
 from recordari.kit import problems
-from recordari.kit.problems import ProblemResponse
 from recordari.kit.resources import Resources
 from recordari.kit.rest import known_query
 from recordari.routes import ROUTERS
@@ -165,26 +164,18 @@ def _include_routers(app: FastAPI) -> None:
 
 
 def _complete_description(app: FastAPI) -> None:
-    """Describe what no route declares: the `Idempotency-Key` of every POST, and the media type of every error."""
+    """Describe what no route declares: the `Idempotency-Key` of every POST, and the schema of errors."""
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
+            described()["components"]["schemas"].update(problems.problem_schemas())
             for path, methods in described()["paths"].items():
                 if "post" in methods and path not in STREAMED:
                     methods["post"].setdefault("parameters", []).append(KEY_PARAMETER)
-                for operation in methods.values():
-                    _type_errors(operation["responses"])
         return described()
 
     app.openapi = openapi  # type: ignore[method-assign]  # how FastAPI wants its description changed
-
-
-def _type_errors(responses: dict[str, Any]) -> None:
-    for status, response in responses.items():
-        content = response.get("content", {})
-        if status.startswith(("4", "5")) and "application/json" in content:
-            response["content"] = {ProblemResponse.media_type: content["application/json"]}
 
 
 def _load_parser(stack: AsyncExitStack) -> None:

@@ -17,6 +17,7 @@ from uuid import UUID
 
 from pydantic import ConfigDict
 
+from recordari.core.described import describe
 from recordari.core.items import Kind, Trust, normalised
 from recordari.core.text import terms
 from recordari.errors import InvalidInput
@@ -62,7 +63,7 @@ class Input:
 class ProposalSource:
     """What an item of a proposal was taken from."""
 
-    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
+    __pydantic_config__ = ConfigDict(json_schema_extra=describe)
 
     item_id: UUID
     content: str | None
@@ -75,7 +76,7 @@ class ProposalSource:
 class ProposalItem:
     """An item of a proposal as a person who decides sees it."""
 
-    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
+    __pydantic_config__ = ConfigDict(json_schema_extra=describe)
 
     item_id: UUID
     content: str | None
@@ -101,7 +102,7 @@ EXPLANATIONS: Mapping[str, str] = {
 class Proposal:
     """A change of memory that waits for a decision, or had one."""
 
-    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
+    __pydantic_config__ = ConfigDict(json_schema_extra=describe)
 
     proposal_id: UUID
     kind: ProposalKind
