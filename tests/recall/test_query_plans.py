@@ -128,18 +128,23 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _nodes(child)
 
 
+def load(connection: psycopg.Connection[Any], tenant: str, rows: int) -> None:
+    """Give a new tenant items with vectors, past the application."""
+    connection.execute("SET search_path = recordari, public; SET session_replication_role = replica")
+    connection.execute("SELECT setseed(0.5)")
+    parameters = {"tenant": tenant_id_of(tenant), "name": tenant, "model": MODEL_ID, "rows": rows}
+    for statement in LOAD.split(";"):
+        connection.execute(statement, parameters)
+
+
 @pytest.fixture(scope="module")
 def crowd(server: EmbeddedServer) -> Iterator[tuple[str, str]]:
     """A database with a small and a large tenant among others: the application's address and the owner's."""
     with cloned_database(server) as name:
         owner = server.dsn(database=name)
         with psycopg.connect(owner, autocommit=True) as connection:
-            connection.execute("SET search_path = recordari, public; SET session_replication_role = replica")
-            connection.execute("SELECT setseed(0.5)")
             for tenant, rows in EACH.items():
-                parameters = {"tenant": tenant_id_of(tenant), "name": tenant, "model": MODEL_ID, "rows": rows}
-                for statement in LOAD.split(";"):
-                    connection.execute(statement, parameters)
+                load(connection, tenant, rows)
             connection.execute("VACUUM (ANALYZE) recordari.items, recordari.vectors")
         yield server.dsn(user=APP_LOGIN, database=name), owner
 
@@ -461,3 +466,19 @@ async def test_one_owners_rows_are_found_without_those_of_others(
         (row,) = await cursor.fetchall()
     found = [node for node in _nodes(row["QUERY PLAN"][0]["Plan"]) if node.get("Index Name") == index]
     assert found and all(column in node["Index Cond"] for node in found), found
+
+
+async def test_one_owners_vectors_are_found_before_an_import_is_analysed(server: EmbeddedServer) -> None:
+    query = snapshot_storage.filled(snapshot_storage.queries.owned_rows, history=True, archived=True)
+    with (
+        cloned_database(server) as name,
+        psycopg.connect(server.dsn(database=name), autocommit=True, row_factory=dict_row) as connection,
+    ):
+        connection.execute("ALTER TABLE recordari.vectors SET (autovacuum_enabled = off)")
+        load(connection, LARGE, 30_000)
+        connection.execute("SET ROLE recordari_app; SET search_path = recordari, recordari_queue, public")
+        cursor = psycopg.RawCursor(connection, row_factory=dict_row)
+        cursor.execute("EXPLAIN (GENERIC_PLAN, FORMAT JSON) " + query.numbered[0])
+        (row,) = cursor.fetchall()
+    scans = [node for node in _nodes(row["QUERY PLAN"][0]["Plan"]) if node.get("Relation Name") == "vectors"]
+    assert scans and {node.get("Index Name") for node in scans} == {"vectors_by_owner"}, scans
