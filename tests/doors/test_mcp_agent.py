@@ -21,6 +21,7 @@ from tests.doors.test_same_answers import served
 
 from recordari.app import Memory
 from recordari.config import Settings
+from recordari.doors.mcp.http import ROLES
 from recordari.doors.mcp.profiles import PROFILES
 
 WHO = {"user": "ana", "agent": "helper", "session": "chat-1"}
@@ -164,3 +165,7 @@ async def test_without_a_model_an_agent_learns_the_tables_and_brings_the_select(
         assert "orders(id INTEGER, customer TEXT, total REAL)" in said and "secrets" not in said and "Ana" not in said
         answer = await called(client, "query_data", sql="SELECT sum(total) AS total FROM orders")
         assert answer["rows"] == [[2.5]]
+
+
+def test_each_profile_has_its_door_and_role() -> None:
+    assert {name: profile.role for name, profile in PROFILES.items()} == dict(ROLES)

@@ -303,15 +303,6 @@ def _print_banner(settings: Settings, app: FastAPI, listener: socket.socket, cod
         print_line("  host names       only local ones are answered; set RECORDARI_ALLOWED_HOSTS for others")
 
 
-try:
-    from recordari.doors.mcp.profiles import PROFILES
-    from recordari.doors.mcp.server import serve_stdio
-except ModuleNotFoundError as error:
-    if error.name not in {"mcp", "mcp_types"}:
-        raise
-    serve_stdio = None  # type: ignore[assignment]  # the extra `mcp` is not installed
-
-
 def mcp(
     *,
     tenant: Tenant = DEVELOPMENT_TENANT,
@@ -329,8 +320,14 @@ def mcp(
     """
     if settings is not None:
         _use_installed(settings)
-    if serve_stdio is None:
-        raise ConfigurationError("MCP needs a further package; install it with `pip install 'recordari[mcp]'`")
+    try:
+        from recordari.doors.mcp.profiles import PROFILES
+        from recordari.doors.mcp.server import serve_stdio
+    except ModuleNotFoundError as error:
+        if error.name not in {"mcp", "mcp_types"}:
+            raise
+        reason = "MCP needs a further package; install it with `pip install 'recordari[mcp]'`"
+        raise ConfigurationError(reason) from None
     if profile not in PROFILES:
         raise InvalidInput(f"there is no profile {profile!r}; there are {', '.join(PROFILES)}", field="profile")
     tools = PROFILES[profile]

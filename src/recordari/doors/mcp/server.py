@@ -1,4 +1,4 @@
-"""Serves a profile of tools, over HTTP to callers with a key, or over standard input and output."""
+"""Serves a profile of tools: over HTTP behind the door of `http`, or over standard input and output."""
 
 from __future__ import annotations
 
@@ -8,38 +8,24 @@ from functools import cache, partial
 from hashlib import sha256
 from importlib.metadata import version
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import UUID
 
 import mcp_types as types
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from pydantic_core import to_json
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route
-from starlette.types import Receive, Send
-from starlette.types import Scope as AsgiScope
+from starlette.types import ASGIApp
 
 from recordari.app import Memory
-from recordari.config import Settings
-from recordari.core.identity import Role
 from recordari.core.items import Kind
 from recordari.doors.mcp.profiles import PROFILES, ToolProfile
 from recordari.doors.mcp.tools import code_of, failed
-from recordari.doors.rest.gate import METADATA_PATH
-from recordari.doors.rest.limits import Hosts
-from recordari.errors import Forbidden, NotFound, RecordariError
+from recordari.errors import NotFound, RecordariError
 from recordari.kit.problems import public_detail
-from recordari.kit.rest import acting_identity, resources_of, without_port
-from recordari.tenants.tenants import require_admin
-
-PATH = "/mcp"
 
 MemoryOf = Callable[[ServerRequestContext[Any, Any]], Memory]
 
@@ -144,82 +130,25 @@ async def serve_stdio(memory: Memory, profile: ToolProfile) -> None:
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-def doors(settings: Settings) -> list[McpDoor]:
-    """The default profile at `/mcp`, and each other one at `/mcp/<its name>`."""
-    return [McpDoor(settings, profile) for profile in PROFILES.values()]
-
-
-class McpDoor:
-    """`POST` to one profile, for authenticated requests, inside the block of `running`."""
-
-    def __init__(self, settings: Settings, profile: ToolProfile) -> None:
-        self.path = PATH if profile.name == "default" else f"{PATH}/{profile.name}"
-        self._profile = profile
-        self._max_bytes = settings.max_body_bytes
-        self._hosts = Hosts(self, allowed=settings.allowed_hosts)
-        self._manager: StreamableHTTPSessionManager | None = None
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Serve requests for as long as the block lasts."""
-        server = create_mcp(_memory_of_request, self._profile)
-        server.streamable_http_app(
-            stateless_http=True,
-            json_response=True,
-            max_request_body_size=self._max_bytes,
-            # `Hosts` checks host names, and `_check_origin` origins: they know more patterns.
-            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-        )
-        async with server.session_manager.run():
-            self._manager = server.session_manager
-            try:
-                yield
-            finally:
-                self._manager = None
-
-    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        assert self._manager is not None
-        scope["route"] = self  # metrics name it by its path, like FastAPI's own routes
-        request = Request(scope)
-        self._check_origin(request.headers.get("origin"))
-        names = {noun: request.headers.get(f"recordari-{noun}") for noun in ("user", "agent", "session", "run")}
-        identity = acting_identity(request.scope, **names)
-        if self._profile.role is Role.ADMIN:
-            require_admin(identity)
-        request.state.memory = Memory(resources_of(request.scope), identity)
-        await self._manager.handle_request(scope, receive, send)
-
-    def _check_origin(self, origin: str | None) -> None:
-        """Refuse requests that a browser sends for the page of another site."""
-        if origin is not None and not self._hosts.knows(without_port(urlsplit(origin).netloc.lower())):
-            raise Forbidden("this server does not answer pages of that site; see RECORDARI_ALLOWED_HOSTS")
+@asynccontextmanager
+async def handling(profile: str, *, max_bytes: int) -> AsyncIterator[ASGIApp]:
+    """What answers requests to a profile for as long as the block lasts; `state.memory` of a request is the caller's."""
+    server = create_mcp(_memory_of_request, PROFILES[profile])
+    server.streamable_http_app(
+        stateless_http=True,
+        json_response=True,
+        max_request_body_size=max_bytes,
+        # The door checks host names and origins: it knows more patterns.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    async with server.session_manager.run():
+        yield server.session_manager.handle_request
 
 
 def _memory_of_request(context: ServerRequestContext[Any, Any]) -> Memory:
     assert context.request is not None
     memory: Memory = context.request.state.memory
     return memory
-
-
-def metadata_routes(settings: Settings) -> list[Route]:
-    """Where a client learns which issuer's tokens open this server (RFC 9728); none unless it accepts JWTs of one."""
-    issuer = settings.jwt_issuer if settings.jwt_jwks_url is not None else None
-    if issuer is None:
-        return []
-
-    async def metadata(request: Request) -> JSONResponse:
-        path = request.url.path.removeprefix(METADATA_PATH) or PATH
-        return JSONResponse(
-            {
-                "resource": f"{request.url.scheme}://{request.url.netloc}{path}",
-                "resource_name": "Recordari",
-                "authorization_servers": [issuer],
-                "bearer_methods_supported": ["header"],
-            }
-        )
-
-    paths = [METADATA_PATH, *(f"{METADATA_PATH}{door.path}" for door in doors(settings))]
-    return [Route(path, metadata, methods=["GET"], include_in_schema=False) for path in paths]
 
 
 PROMPTS = types.ListPromptsResult(

@@ -20,6 +20,8 @@ from starlette.routing import Route
 
 from recordari.config import Settings, load_settings
 from recordari.databases.rules import readonly_sql
+from recordari.doors.mcp.http import LOADED_AFTER, metadata_routes
+from recordari.doors.mcp.http import doors as mcp_doors
 from recordari.doors.rest.admission import Admission
 from recordari.doors.rest.direct import Direct
 from recordari.doors.rest.gate import METADATA_PATH, Gate, Gatekeeper, RequestContext
@@ -36,21 +38,6 @@ from recordari.tenants.auth import Authenticator
 from recordari.transfer import mem0_rest
 from recordari.wiring import open_resources
 from recordari.worker.dispatch import Courtesy
-
-try:
-    from recordari.doors.mcp.server import McpDoor, metadata_routes
-    from recordari.doors.mcp.server import doors as mcp_doors
-except ModuleNotFoundError as error:
-    if error.name not in {"mcp", "mcp_types"}:
-        raise
-
-    def mcp_doors(settings: Settings) -> list[McpDoor]:
-        """The extra `mcp` is not installed."""
-        return []
-
-    def metadata_routes(settings: Settings) -> list[Route]:
-        return []
-
 
 Background = Callable[[Resources], AbstractAsyncContextManager[object]]
 
@@ -130,7 +117,8 @@ def create_app(
                 await stack.enter_async_context(door.running())
             if background is not None and settings.worker:
                 await stack.enter_async_context(background(opened))
-            _load_parser(stack)
+            parser = asyncio.create_task(_load_parser())
+            stack.callback(parser.cancel)
             yield
 
     app = FastAPI(
@@ -178,10 +166,10 @@ def _complete_description(app: FastAPI) -> None:
     app.openapi = openapi  # type: ignore[method-assign]  # how FastAPI wants its description changed
 
 
-def _load_parser(stack: AsyncExitStack) -> None:
-    """In the background, so that the first statement for a connected database does not wait for its parser."""
-    parser = asyncio.create_task(asyncio.to_thread(readonly_sql.make_ready))
-    stack.push_async_callback(asyncio.wait, [parser])
+async def _load_parser() -> None:
+    """So that the first statement for a connected database does not wait for its parser, nor the start of the server."""
+    await asyncio.sleep(LOADED_AFTER)
+    await asyncio.to_thread(readonly_sql.make_ready)
 
 
 def _rate_limit(settings: Settings, shared: SharedCounts | None) -> RateLimit | None:
