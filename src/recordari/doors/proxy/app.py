@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import socket
 import time
 from collections import OrderedDict
@@ -336,6 +337,7 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
+        reason = os.strerror(error.errno or 0)
         raise ConfigurationError(
-            f"cannot listen on {host}:{port} ({error.strerror}); choose another port with --port, or stop what uses it"
+            f"cannot listen on {host}:{port} ({reason}); choose another port with --port, or stop what uses it"
         ) from None
