@@ -59,6 +59,22 @@ async def test_the_client_and_its_adapters_work_with_a_real_server(resources: Re
 
 
 @with_node
+async def test_the_code_of_the_pages_has_the_types_of_the_real_packages() -> None:
+    options = [
+        "--noEmit",
+        "--strict",
+        "--skipLibCheck",
+        "--module",
+        "nodenext",
+        "--target",
+        "es2023",
+        "--types",
+        "node",
+    ]
+    await run("node_modules/.bin/tsc", *options, "test/types.ts", folder=FOLDER)
+
+
+@with_node
 async def test_the_client_needs_nothing_of_node(resources: Resources, tmp_path: Path) -> None:
     bench = await workbench(resources, tmp_path)
     key = (await bench.memory.acting_as(user=None).create_key("typescript", role="admin")).key

@@ -53,9 +53,11 @@ class Setup:
 @asynccontextmanager
 async def proxied(bench: Workbench, model: Model, *, rest: float = REST_SECONDS) -> AsyncIterator[Setup]:
     port = free_port()
-    upstream = Upstream(url=model.url, key=SecretStr("operators-key"))
+    key = SecretStr("operators-key")
+    openai = Upstream(url=f"{model.url}/v1", key=key)  # as OpenAI's SDK has it
+    anthropic = Upstream(url=model.url, key=key)
     memory = f"http://127.0.0.1:{bench.resources.settings.port}"
-    made = Proxy(memory, openai=upstream, anthropic=upstream, seconds=PATIENCE, rest=rest)
+    made = Proxy(memory, openai=openai, anthropic=anthropic, seconds=PATIENCE, rest=rest)
     server = uvicorn.Server(uvicorn.Config(made.app(), port=port, log_config=None, access_log=False, ws="none"))
     task = asyncio.create_task(server.serve())
 
@@ -63,8 +65,8 @@ async def proxied(bench: Workbench, model: Model, *, rest: float = REST_SECONDS)
         return server.started
 
     await until(started)
-    key = (await bench.memory.acting_as(user=None).create_key("proxy", user_id="ana")).key
-    setup = Setup(bench, model, f"http://127.0.0.1:{port}", key)
+    created = await bench.memory.acting_as(user=None).create_key("proxy", user_id="ana")
+    setup = Setup(bench, model, f"http://127.0.0.1:{port}", created.key)
     try:
         yield setup
     finally:

@@ -145,6 +145,19 @@ async def test_without_memory_it_passes_on_and_says_so(resources: Resources, tmp
             assert passed.json()["content"][0]["text"] == NOTED
 
 
+async def test_a_model_that_cannot_be_reached_is_a_502_with_a_reason(resources: Resources, tmp_path: Path) -> None:
+    bench = await workbench(resources, tmp_path)
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}
+    with imitation() as model:
+        pass  # it is gone again
+    async with serving(bench.resources), proxied(bench, model) as setup, httpx2.AsyncClient(timeout=PATIENCE) as http:
+        for path in ("messages", "chat/completions"):
+            headers = {"Authorization": f"Bearer {setup.key}"}
+            answer = await http.post(f"{setup.url}/v1/{path}", json=body, headers=headers)
+            assert answer.status_code == 502 and answer.headers["recordari-memory"] == "used"
+            assert answer.json()["error"]["message"] == "the model cannot be reached"
+
+
 @pytest.mark.parametrize("path", FORMS)
 def test_every_form_is_read_as_a_stream_and_as_a_whole(path: str) -> None:
     form, imitated = FORMS[path], IMITATED[path.removeprefix("/v1")]

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from tests.hosts.serving import Workbench, serving, workbench
+from tests.patience import PATIENCE
+from tests.ports import free_port
 
+from recordari import hosts
 from recordari.core.items import Kind
 from recordari.hosts import install
 from recordari.hosts.rules.capture import marks_of, without
@@ -306,23 +310,44 @@ async def test_each_host_is_answered_in_its_own_form(bench: Workbench) -> None:
             assert f"The linter of {host} is called ruff." in shown
 
 
-def test_a_server_that_was_reached_and_died_is_started_again_at_once(tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    settings: dict[str, object] = {"folder": str(tmp_path), "environment": {}, "host": "127.0.0.1", "key": "rcd_none"}
-    settings["start"] = [sys.executable, "-c", f"open({str(runs)!r}, 'a').write('x')"]
+WAITS = """
+import os, sys, time
+open(sys.argv[1], "a").write("x")
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.02)
+"""
 
-    def call(line: str) -> None:
-        program = (
-            f"import json, sys, time\nfrom recordari.hosts.hook import *\nsettings = json.loads(sys.argv[1])\n{line}"
-        )
-        subprocess.run([sys.executable, "-W", "ignore", "-c", program, json.dumps(settings)], check=True)
 
-    for _ in range(2):  # the second one finds that somebody just did
-        call("start_server(settings)")
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        settings["port"] = silent.getsockname()[1]
-        call("try: Server(settings, time.monotonic() + 0.2).send('GET', '/readyz')\nexcept Away: pass")
-    call("start_server(settings)")
-    while not runs.exists() or runs.read_text() == "x":
-        time.sleep(0.02)
-    assert runs.read_text() == "xx"
+def test_a_server_that_died_is_started_again_at_once_and_one_that_is_slow_is_not(tmp_path: Path) -> None:
+    runs, file, port = tmp_path / "runs", tmp_path / "claude-code.json", free_port()
+    place = {"folder": str(tmp_path), "environment": {}, "host": "127.0.0.1", "port": port, "key": "rcd_none"}
+    settings = {**place, "agent": "claude-code", "answers": "context", "budget": 200, "seconds": 0.2}
+    event = json.dumps({"session_id": "one", "cwd": str(tmp_path), "prompt": "Hello"}).encode()
+
+    def call(until: str) -> None:
+        """A hook whose server lives until there is a file of that name."""
+        start = [sys.executable, "-c", WAITS, str(runs), str(tmp_path / until), "recordari serve"]
+        file.write_text(json.dumps({**settings, "start": start}))
+        subprocess.run([sys.executable, "-I", "-S", hosts.__file__, str(file), "prompt"], input=event, check=True)
+
+    def wait_until(reached: Callable[[], bool]) -> None:
+        ends = time.monotonic() + PATIENCE
+        while not reached():
+            assert time.monotonic() < ends
+            time.sleep(0.02)
+
+    call("first")
+    wait_until(runs.exists)
+    os.utime(tmp_path / "starting", (1, 1))  # long ago
+    call("first")  # it is still starting, and takes its time
+    with socket.create_server(("127.0.0.1", port)):
+        call("first")  # it listens, and does not answer in time
+    assert runs.read_text() == "x"
+    line = Path("/proc") / (tmp_path / "server.pid").read_text().split()[0] / "cmdline"
+    (tmp_path / "first").touch()
+    wait_until(lambda: not line.exists() or not line.read_bytes())
+    call("second")
+    wait_until(lambda: runs.read_text() == "xx")
+    (tmp_path / "second").touch()
+    outcomes = [json.loads(each)["outcome"] for each in (tmp_path / "hook.log").read_text().splitlines()]
+    assert ["refused" in each.lower() for each in outcomes] == [True, True, False, True], outcomes

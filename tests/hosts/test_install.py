@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from tests.hosts.serving import Workbench, workbench
 
-from recordari.errors import Conflict, InvalidInput, NotFound
+from recordari.errors import ConfigurationError, Conflict, InvalidInput, NotFound
 from recordari.hosts import install
 from recordari.hosts.rules import jsonc
 from recordari.hosts.rules.hosts import HOSTS, HostName, Place
@@ -136,6 +137,15 @@ async def test_a_file_that_cannot_be_written_leaves_all_others_as_they_were(benc
     await bench.install(host=HostName.CODEX)
     with pytest.raises(Conflict, match="uninstall it first"):
         await bench.install(host=HostName.CODEX, tenant="other")
+
+
+async def test_without_the_package_for_mcp_nothing_is_installed(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'recordari\[mcp\]'"):
+        await bench.install(host=HostName.GEMINI_CLI)
+    assert not files_in(bench.home) and not await tenants.list_keys(*bench.caller)
 
 
 async def test_a_slot_that_was_another_plugins_is_given_back(bench: Workbench) -> None:

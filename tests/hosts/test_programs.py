@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from recordari.hosts.rules.hosts import HOOK_SECONDS
 PROGRAMS = os.environ.get("RECORDARI_TEST_HOSTS", "")
 pytestmark = pytest.mark.skipif(not PROGRAMS, reason="run it with `make test-hosts`")
 
+GREETING = "Good morning!"
 FACT = "Remember that the staging database of this project listens on port 6433."
 QUESTION = "Which port does the staging database listen on?"
 HARM = "Does anything harm you in the middle of a session?"
@@ -38,6 +40,7 @@ ANSWERS = {  # by the last prompt: a later session is shown the earlier ones
     HARM: "Nothing here harms me, noted.",
     QUESTION: f"As you said, {FACT.removeprefix('Remember that ')} The port is noted.",
     FACT: "All right, the port is noted.",
+    GREETING: "Good morning, noted.",
 }
 
 
@@ -50,7 +53,7 @@ class Machine:
         self.project = folder / "atlas"
         self.model = model
         self.port = free_port()
-        self.killed = False
+        self.harmed = self.killed = False
         self.environment = {
             "PATH": f"{PROGRAMS}/node_modules/.bin:{os.environ['PATH']}",
             "HOME": str(self.home),
@@ -83,6 +86,11 @@ class Machine:
         )
         assert result.returncode == 0, f"{command[0]} ended with {result.returncode}: {result.stdout}\n{result.stderr}"
         return result.stdout
+
+    def files(self) -> dict[Path, bytes]:
+        """All files that a host has: of the person, and of the project."""
+        found = (file for folder in (self.home, self.project) for file in folder.rglob("*"))
+        return {file: file.read_bytes() for file in found if file.is_file() and not file.is_symlink()}
 
     def write(self, name: str, text: str) -> None:
         file = self.home / name
@@ -118,17 +126,18 @@ class Machine:
         return [text.strip('"') for text in texts]  # OpenCode puts a prompt of its command line in quotes
 
     def kill_server(self) -> None:
-        pid = int((self.folder / "recordari" / "hosts" / "server.pid").read_text())
+        pid = int((self.folder / "recordari" / "hosts" / "server.pid").read_text().split()[0])
         os.kill(pid, signal.SIGKILL)
         deadline = time.monotonic() + PATIENCE
         while self.is_served():
             assert time.monotonic() < deadline, "the server does not die"
             time.sleep(0.1)
+        self.killed = True
 
 
 @pytest.fixture
 def machine() -> Iterator[Machine]:
-    folder = Path(tempfile.mkdtemp(prefix="recordari-hosts-", dir=folders.place()))
+    folder = Path(tempfile.mkdtemp(prefix="hosts-", dir=folders.place()))  # not our name: it is looked for
     folder.chmod(0o755)
     with imitation() as model:
         made = Machine(folder, model)
@@ -142,8 +151,8 @@ def machine() -> Iterator[Machine]:
 
 def answer(machine: Machine, asked: Asked) -> str:
     """What the model says: it repeats what memory showed it, and our server dies while it thinks."""
-    if HARM in asked.text and not machine.killed:
-        machine.killed = True
+    if HARM in asked.text and not machine.harmed:
+        machine.harmed = True
         machine.kill_server()
     return next((said for prompt, said in ANSWERS.items() if prompt in asked.text), "Noted.")
 
@@ -152,6 +161,12 @@ def check_host(machine: Machine, host: str, ask: Callable[[str], str], files: di
     """What is said in one session is in the next; a server that dies harms nothing; the settings come back."""
     for name, text in files.items():
         machine.write(name, text)
+    ask(GREETING)  # the first time, a host writes settings of its own
+    before = machine.files()
+    machine.recordari("install", host)
+    assert machine.files() != before
+    machine.recordari("uninstall", host)
+    assert machine.files() == before, "all files of the host come back to the byte, and no other file is left"
     machine.recordari("install", host)
     settings = machine.folder / "recordari" / "hosts" / f"{host}.json"
     patient = {**json.loads(settings.read_text()), "seconds": HOOK_SECONDS - 1}
@@ -173,15 +188,30 @@ def check_host(machine: Machine, host: str, ask: Callable[[str], str], files: di
         assert said.count(prompt) == 1, f"{prompt!r} is kept once: {said}"
     assert [text for text in said if "6433" in text] == [FACT], "memory's own words are not kept as new ones"
     assert {ANSWERS[FACT], ANSWERS[HARM], ANSWERS[LAST]} <= {*said} and any("As you said, …" in text for text in said)
-    machine.recordari("uninstall", host)
-    for name, text in files.items():
-        now = (machine.home / name).read_text()
-        assert "recordari" not in now
-        if name.endswith("json") and now != text:  # the host itself has written to it
-            assert jsonc.read(text).items() <= jsonc.read(now).items()
-        elif not name.endswith("json"):
-            assert now.startswith(text)
+    settings_came_back(machine, host, before)
     print(json.dumps(status["hosts"], indent=1))
+
+
+def settings_came_back(machine: Machine, host: str, before: dict[Path, bytes]) -> None:
+    """Uninstalling gives a file back to the byte; where the host has written to it meanwhile, only ours goes."""
+    (installed,) = machine.recordari("status")["hosts"]
+    written = {Path(name): Path(name).read_bytes() for name in installed["files"] if Path(name).exists()}
+    machine.recordari("uninstall", host)
+    after = machine.files()
+    for file in map(Path, installed["files"]):
+        if str(file) not in installed["changed_since"]:
+            assert after.get(file) == before.get(file), f"{file} is as it was, to the byte"
+            continue
+        assert b"recordari" not in after[file], f"nothing of ours is left in {file}"
+        now, during = parsed(file, after[file]), parsed(file, written[file])
+        theirs = {name: value for name, value in during.items() if "recordari" not in json.dumps(value)}
+        assert theirs.items() <= now.items(), f"what {host} wrote to {file} itself stays"
+        assert file not in before or parsed(file, before[file]).keys() <= now.keys()
+
+
+def parsed(file: Path, content: bytes) -> dict[str, Any]:
+    read: dict[str, Any] = tomllib.loads(content.decode()) if file.suffix == ".toml" else jsonc.read(content.decode())
+    return read
 
 
 def test_claude_code(machine: Machine) -> None:
@@ -253,7 +283,7 @@ def test_openclaw(machine: Machine) -> None:
     provider = {"baseUrl": f"{machine.model.url}/v1", "apiKey": "x", "api": "openai-completions", "models": [model]}
     agents = {"defaults": {"model": {"primary": "local/small"}}}
     own = "// mine\n" + json.dumps({"models": {"providers": {"local": provider}}, "agents": agents}, indent=2) + "\n"
-    sessions = iter(["one", "two", "three", "four"])
+    sessions = iter(["zero", "one", "two", "three", "four"])
 
     def ask(prompt: str) -> str:
         return machine.run("openclaw", "agent", "--local", "--session-id", next(sessions), "--message", prompt)

@@ -7,22 +7,17 @@ import type { Client } from "./index.js"
 const SCHEMA = Symbol.for("vercel.ai.schema")
 const SHORTEST_ECHO = 20 // letters of a sentence that is taken for memory's own
 
-/** A JSON schema in the form that the SDK takes, typed by what the tool's function gets. */
-export interface ToolSchema<T> {
-  readonly jsonSchema: Record<string, unknown>
-  readonly validate: undefined
-  readonly _type: T
-}
-
+/** A tool of the AI SDK, typed by what its function gets. */
 export interface MemoryTool<T> {
   description: string
-  inputSchema: ToolSchema<T>
+  /** A JSON schema as the SDK takes it. Its type there has a symbol that no other package can name. */
+  inputSchema: any
   execute: (given: T) => Promise<unknown>
 }
 
-function schema<T>(properties: Record<string, unknown>, required: string[]): ToolSchema<T> {
+function schema(properties: Record<string, unknown>, required: string[]) {
   const jsonSchema = { type: "object", properties, required, additionalProperties: false }
-  return { [SCHEMA]: true, jsonSchema, validate: undefined } as unknown as ToolSchema<T>
+  return { [SCHEMA]: true, jsonSchema, validate: undefined }
 }
 
 /** `recall`, `remember_fact` and `forget`, for the option `tools` of `generateText`, `streamText` or an agent. */

@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # the module `typing` takes as long to import as all others
     from typing import Any
 
 KEPT_FOR_LATER, SENT_AT_ONCE = 500, 50  # requests that wait at most, and that one call sends
-STARTING_SECONDS = 30.0  # in which nobody else starts a server
 LONGEST_TEXT = 12_000  # characters of an answer or a tool's result
 LONGEST_LOG, OLDEST_STATE = 256 * 1024, 30 * 86_400.0  # bytes, seconds
 AWAY = "the server is away"
@@ -47,6 +46,8 @@ class Server:
         self._deadline = deadline
         self._socket: socket.socket | None = None
         self._rest = b""
+        self.is_down = False
+        """Whether nobody listens."""
 
     def send(self, method: str, path: str, body: object = None, *, session: str | None = None) -> Any:
         """The answer to a request, or None where the server refuses it."""
@@ -61,6 +62,7 @@ class Server:
             connection.sendall("\r\n".join([*lines, "", ""]).encode() + content)
             status, answer = self._answer(connection)
         except (OSError, ValueError) as error:
+            self.is_down = isinstance(error, ConnectionRefusedError)
             raise Away(type(error).__name__) from None
         if status > 500 or status == 429:  # 500: it would fail again, and must not hold up what comes after it
             raise Away(str(status))
@@ -73,9 +75,7 @@ class Server:
         if self._socket is None:
             self._socket = socket.create_connection((self._settings["host"], self._settings["port"]), timeout=left)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _unlink(
-                os.path.join(self._settings["folder"], "starting")
-            )  # it runs: if it dies, it may be started at once
+            _unlink(os.path.join(self._settings["folder"], "starting"))  # if it dies, it may be started at once
         self._socket.settimeout(left)
         return self._socket
 
@@ -319,37 +319,10 @@ class Hook:
 
     def _away(self, error: Away) -> None:
         self.outcome = f"{AWAY} ({error})"
-        start_server(self.settings)
+        if self.server.is_down:  # one that is only slow runs
+            from recordari.hosts.process import start_server
 
-
-def start_server(settings: dict[str, Any]) -> None:
-    """Start the server in the background, unless somebody just did, or you run it yourself."""
-    if not settings.get("start"):
-        return
-    lock = os.path.join(settings["folder"], "starting")
-    try:
-        if time.time() - os.stat(lock).st_mtime < STARTING_SECONDS:
-            return
-        os.unlink(lock)
-    except OSError:
-        pass
-    try:
-        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except OSError:
-        return
-    import subprocess
-
-    log = os.open(os.path.join(settings["folder"], "server.log"), os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-    process = subprocess.Popen(  # noqa: S603  # the command that `recordari install` wrote
-        settings["start"],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        cwd=settings["folder"],  # not the project: a `.env` there is not ours
-        env={**os.environ, **settings["environment"]},
-        start_new_session=True,
-    )
-    _write_private(os.path.join(settings["folder"], "server.pid"), str(process.pid))
+            start_server(self.settings)
 
 
 def _project_root(folder: str) -> str:

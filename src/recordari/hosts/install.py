@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
-import signal
 import socket
 import statistics
 import sys
@@ -15,6 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -25,6 +24,7 @@ from recordari import hosts
 from recordari.config import Settings
 from recordari.errors import ConfigurationError, Conflict, InvalidInput, NotFound, RecordariError
 from recordari.hosts import hook
+from recordari.hosts.process import stop_server
 from recordari.hosts.rules.hosts import HOSTS, Change, HostName, Place, Programs, changes, generic_change, server_entry
 from recordari.kit.commands import DEVELOPMENT_TENANT
 from recordari.kit.resources import Resources
@@ -126,6 +126,7 @@ def named(host: HostName, place: Place, project: Path, file: str | None) -> str:
 async def install(resources: Resources, caller: Caller, request: Request) -> HostInstallation:
     """Write the host's settings, its hooks and a key of its own. Again, it brings all of that up to date."""
     settings, host = resources.settings, request.host
+    _require_mcp()
     folder = folder_of(settings)
     name = named(host, request.place, request.project, str(request.file) if request.file else None)
     programs = programs_of(settings, request, folder / f"{name}.json")
@@ -184,7 +185,7 @@ async def uninstall(
     with suppress(FileNotFoundError):
         (folder / f"{installation.name}.json").unlink()
     if not remaining:
-        _stop_server(folder)
+        stop_server(folder)
     return [file.file for file in installation.files]
 
 
@@ -219,8 +220,15 @@ def programs_of(settings: Settings, request: Request, file: Path) -> Programs:
 
 def printed_entry(settings: Settings, request: Request) -> dict[str, Any]:
     """The entry of the MCP server for a host that you change yourself: nothing is installed, and no secret is in it."""
+    _require_mcp()
     mcp = [sys.executable, "-P", "-m", "recordari", "mcp", "--user", request.user, "--agent", str(request.host)]
     return server_entry(Programs(hook=[], mcp=mcp, environment=environment_of(settings)))
+
+
+def _require_mcp() -> None:
+    """Refuse to give a host a server that does not start."""
+    if find_spec("mcp") is None:
+        raise ConfigurationError("hosts use MCP, which needs a further package: pip install 'recordari[mcp]'")
 
 
 def _plugin(host: HostName, command: Sequence[str]) -> str:
@@ -487,13 +495,3 @@ def _save(settings: Settings, all_of_them: Sequence[HostInstallation]) -> None:
 
 def _write(file: Path, text: str) -> None:
     hook._write_private(str(file), text)
-
-
-def _stop_server(folder: Path) -> None:
-    """Stop the server that a hook started, when no host needs it any more."""
-    file = folder / "server.pid"
-    with suppress(OSError, ValueError):
-        pid = int(file.read_text())
-        if b"recordari" in Path(f"/proc/{pid}/cmdline").read_bytes():  # else another program has its number now
-            os.kill(pid, signal.SIGTERM)
-    file.unlink(missing_ok=True)

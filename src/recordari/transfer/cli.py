@@ -104,11 +104,12 @@ def _planned(plan: ImportedForeign) -> Answer:
     )
     return Answer(
         plan,
-        f"{counted(plan.new, 'memory', 'memories')}{of} would be imported{times}; {plan.existing} here already; nothing was",
+        f"{counted(plan.new, 'memory', 'memories')}{of} would be imported{times}; {plan.existing} here already",
         *(f"{number} would be left out: {reason}" for reason, number in plan.skipped.items()),
         learnt,
         *(f"- {shortened(fact)}" for fact in plan.facts[:SHOWN_FACTS]),
         Hint("--json lists all of them") if len(plan.facts) > SHOWN_FACTS else None,
+        Hint("nothing was imported; leave out --dry-run to do it"),
     )
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
+import socket
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import httpx2
 import typer
@@ -28,7 +30,7 @@ from starlette.routing import Route
 from recordari.client import Client
 from recordari.core.telemetry import get_log
 from recordari.doors.proxy.forms import FORMS, ApiForm, Body, answer_in, first_question, questions, read_object
-from recordari.errors import Forbidden, InvalidInput, RecordariError, Unauthenticated
+from recordari.errors import ConfigurationError, Forbidden, InvalidInput, RecordariError, Unauthenticated
 from recordari.hosts.rules.capture import marks_of, without
 from recordari.kit.commands import read_settings
 from recordari.kit.output import print_line
@@ -125,7 +127,12 @@ class Proxy:
             return JSONResponse({"error": {"type": error.code, "message": error.message}}, status_code=error.status)
         if asked is not None and asked.conversation.context is not None:
             content = json.dumps(asked.body).encode()
-        response = await self._upstream(request, content, upstream_key)
+        try:
+            response = await self._upstream(request, content, upstream_key)
+        except httpx2.TransportError as error:
+            _log.warning("model_away", error=error)
+            problem = {"type": "provider_error", "message": "the model cannot be reached"}
+            return JSONResponse({"error": problem}, status_code=502, headers={STATE_HEADER: state})
         headers = {name: value for name, value in response.headers.items() if name.lower() not in _HOP}
         stream = self._passed(response, asked)
         return StreamingResponse(stream, status_code=response.status_code, headers={**headers, STATE_HEADER: state})
@@ -230,13 +237,9 @@ class Proxy:
         if key is not None:
             headers |= {"x-api-key": key} if is_anthropic else {"Authorization": f"Bearer {key}"}
         query = f"?{request.url.query}" if request.url.query else ""
-        url = f"{base.rstrip('/')}{request.url.path}{query}"
-        try:
-            sent = self._http.build_request(request.method, url, content=content, headers=headers)
-            return await self._http.send(sent, stream=True)
-        except httpx2.TransportError:
-            problem = {"error": {"type": "provider_error", "message": "the model cannot be reached"}}
-            return httpx2.Response(502, json=problem)
+        url = f"{base.rstrip('/').removesuffix('/v1')}{request.url.path}{query}"  # the path begins with it
+        sent = self._http.build_request(request.method, url, content=content, headers=headers)
+        return await self._http.send(sent, stream=True)
 
     async def _passed(self, response: httpx2.Response, asked: Asked | None) -> AsyncIterator[bytes]:
         """The bytes of the answer while they come; after the last one, what was said is kept."""
@@ -320,8 +323,21 @@ def proxy(
         budget=budget,
         fresh=fresh,
     )
-    print_line(f"the proxy listens on http://{host}:{port}/v1")
-    print_line(f"  OpenAI     {openai_url}")
-    print_line(f"  Anthropic  {anthropic_url}")
-    config: Mapping[str, Any] = {"log_config": None, "access_log": False, "ws": "none", "server_header": False}
-    uvicorn.run(made.app(), host=host, port=port, **config)
+    with _listening(host, port) as listener:
+        print_line(f"the proxy listens on http://{host}:{listener.getsockname()[1]}/v1")
+        print_line(f"  OpenAI     {openai_url}")
+        print_line(f"  Anthropic  {anthropic_url}")
+        config = uvicorn.Config(
+            made.app(), log_config=None, log_level="warning", access_log=False, ws="none", server_header=False
+        )
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise ConfigurationError(
+            f"cannot listen on {host}:{port} ({reason}); choose another port with --port, or stop what uses it"
+        ) from None
