@@ -22,7 +22,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from recordari.app import Memory
-from recordari.config import Settings
+from recordari.config import Settings, load_settings
 from recordari.core.checks import is_loopback
 from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.doors.cli.processes import MOST_PROCESSES, Descriptors, Processes, say_ready, stopping_with
@@ -276,7 +276,7 @@ def _print_key(new: NewKey | None) -> None:
 
 def _sign_in_command(settings: Settings, port: int) -> str:
     """The command that prints another address of this server, for a shell like the one that it was started from."""
-    usual = read_settings()
+    usual = load_settings()
     differs = {"RECORDARI_HOME": (settings.home, usual.home), "RECORDARI_PORT": (port, usual.port)}
     set_first = [f"{name}={shlex.quote(str(here))} " for name, (here, there) in differs.items() if here != there]
     return f"{''.join(set_first)}recordari sign-in"
