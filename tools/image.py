@@ -71,7 +71,13 @@ def prepare(version: str) -> None:
     if others := needed_there(version, wheels):
         run([*pip, "download", *chosen, *others], quiet=True)
     program = shutil.which("recordari") or ROOT / ".venv" / "bin" / "recordari"
-    run([program, "models", "pull"], quiet=True, RECORDARI_CACHE_DIR=str(CONTEXT), RECORDARI_EMBEDDING_PROFILE="best")
+    # The models of all profiles: this one needs what the others need, and a reranker.
+    run(
+        [program, "models", "pull"],
+        quiet=True,
+        RECORDARI_CACHE_DIR=str(CONTEXT),
+        RECORDARI_EMBEDDING_PROFILE="thorough",
+    )
     say(f"{len(list(wheels.iterdir()))} wheels and the models in {CONTEXT.relative_to(ROOT)}")
 
 
@@ -98,7 +104,8 @@ def make_base() -> str:
         packages = "python3,python3-venv,ca-certificates,tzdata"
         run(["debootstrap", "--variant=minbase", f"--include={packages}", SUITE, tree], quiet=True)
         whole.touch()
-    shutil.rmtree(tree / "var" / "cache" / "apt", ignore_errors=True)
+    for unneeded in ("cache/apt", "lib/apt/lists"):
+        shutil.rmtree(tree / "var" / unneeded, ignore_errors=True)
     # Only files of Debian: never devices, nor what a file system that is mounted there shows.
     packed = WORK / "base.tar"
     apart = [f"--exclude=./{place}/*" for place in ("dev", "proc", "sys")]
@@ -327,7 +334,7 @@ def use_own_database(local: Mapping[str, str]) -> None:
         with watched(slim), slim.running("worker"):
             exercise(slim, "--no-worker")
         slim.remove()
-    say("recordari does the same on a PostgreSQL of its own, with the worker in another container")
+    say("recordari does the same on a PostgreSQL of its own, with a worker apart from the server")
 
 
 def listed(root: Path) -> set[str]:

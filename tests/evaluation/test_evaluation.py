@@ -21,9 +21,11 @@ from recordari.config import Settings
 from recordari.errors import Conflict, ProviderError
 from recordari.evaluation.answers import Examination
 from recordari.evaluation.files import load
+from recordari.evaluation.retrieval import References, open_haystack, remember, retrieve
 from recordari.evaluation.rules.summary import Prices, summarise
 from recordari.evaluation.run import EvaluationPlan, ResultLog, chosen, evaluate
 from recordari.kit.resources import Resources
+from recordari.runner import background_worker
 from recordari.wiring import make_language_model
 
 TOKENS = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
@@ -95,6 +97,29 @@ async def test_every_set_is_measured_without_a_model(resources: Resources, tmp_p
     updates = {name: one.newest_first for name, one in found.items() if one.newest_first is not None}
     assert {name: one.questions for name, one in updates.items()} == {"longmemeval": 1, "beam": 1}
     assert "without adversarial" in found["locomo"].retrieval and not found["locomo"].accuracy
+
+
+async def test_the_first_question_after_a_history_is_weighed_as_it_is_later(
+    resources: Resources, tmp_path: Path
+) -> None:
+    """A long history in which one word is everywhere: what the process knew of the empty tenant must not weigh it."""
+    turns = [
+        {"speaker": "Ilse", "dia_id": f"D1:{n}", "text": f"The harbour saw ship {n} leave."} for n in range(2, 300)
+    ]
+    first = {"speaker": "Tom", "dia_id": "D1:1", "text": "An oboe was played at the harbour."}
+    said = {"speaker_a": "Ilse", "speaker_b": "Tom", "session_1_date_time": "4:05 pm on 3 March, 2025"}
+    asked = {"question": "Which oboe did the harbour hear?", "answer": "one", "evidence": ["D1:1"], "category": 4}
+    file = tmp_path / "long.json"
+    file.write_text(json.dumps([{"conversation": {**said, "session_1": [first, *turns]}, "qa": [asked]}]))
+    (haystack,) = load(file)[1]
+    memory = await open_haystack(resources, haystack)
+    async with background_worker(resources):
+        await memory.recall("harbour")  # the tenant is looked at before its history is there
+        await remember(memory, haystack)
+        at_once = await retrieve(memory, haystack.questions[0], References())
+        resources.forget_tenant(memory.identity.tenant_id)
+        later = await retrieve(memory, haystack.questions[0], References())
+    assert (at_once.refs, at_once.confidence) == (later.refs, later.confidence)
 
 
 async def test_answers_are_read_marked_and_counted_by_the_rules_of_each_set(

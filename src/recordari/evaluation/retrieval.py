@@ -48,6 +48,8 @@ async def remember(memory: Memory, haystack: Haystack) -> int:
     if memory.resources.embedders.primary is not None:
         while (await memory.recall("anything", top_k=1)).degraded:  # noqa: ASYNC110 - the worker may be elsewhere
             await asyncio.sleep(_READY_SECONDS)
+    # What the process knows of the tenant may be from before the last turns: the first questions would be weighed by it.
+    memory.resources.forget_tenant(memory.identity.tenant_id)
     return count
 
 
