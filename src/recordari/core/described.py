@@ -27,8 +27,12 @@ def describe(schema: dict[str, Any], described: type) -> None:
 
 @cache
 def _docstrings(module: str) -> dict[str, dict[str, str]]:
-    """For each class of a module the docstrings of its attributes."""
-    return dict(_of_classes(ast.parse(inspect.getsource(sys.modules[module])).body, ""))
+    """For each class of a module the docstrings of its attributes; none where a module has no source."""
+    try:
+        source = inspect.getsource(sys.modules[module])
+    except OSError:
+        return {}
+    return dict(_of_classes(ast.parse(source).body, ""))
 
 
 def _of_classes(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, dict[str, str]]]:

@@ -13,6 +13,7 @@ from recordari.app import Memory
 from recordari.core.identity import AskedScope, Role
 from recordari.core.items import Item, Kind
 from recordari.doors.mcp.agent_tools import AGENT_TOOLS
+from recordari.doors.mcp.http import ROLES
 from recordari.doors.mcp.tools import (
     TOOLS,
     Arguments,
@@ -54,8 +55,11 @@ class ToolProfile:
     name: str
     instructions: str
     tools: tuple[MemoryTool, ...]
-    role: Role = Role.AGENT
-    """The role that a credential needs to use it."""
+
+    @property
+    def role(self) -> Role:
+        """The role that a credential needs to use it."""
+        return ROLES[self.name]
 
 
 class HistoryShown(BaseModel):
@@ -247,6 +251,6 @@ PROFILES: Mapping[str, ToolProfile] = {
         ToolProfile(name="default", instructions=INSTRUCTIONS, tools=TOOLS),
         ToolProfile(name="agent", instructions=AGENT_INSTRUCTIONS, tools=TOOLS + ASK_TOOLS + AGENT_TOOLS),
         ToolProfile(name="mem0", instructions=MEM0_INSTRUCTIONS, tools=MEM0_TOOLS),
-        ToolProfile(name="admin", instructions=INSTRUCTIONS, tools=TOOLS + ADMIN_TOOLS, role=Role.ADMIN),
+        ToolProfile(name="admin", instructions=INSTRUCTIONS, tools=TOOLS + ADMIN_TOOLS),
     )
 }
