@@ -192,13 +192,7 @@ def candidates(query: Query, rows: Mapping[str, dict[str, str]], types: list[str
     lists = {
         name: json.dumps([row]) for name, of_type in zip(names, types, strict=True) if of_type in {"jsonb", "json"}
     }
-    for known in (
-        there,
-        {**there, **others},
-        {**there, **lists},
-        {**there, **fresh, **own},
-        {**CHOSEN, **others, **own},
-    ):
+    for known in (there, there | others, there | lists, there | fresh | own, CHOSEN | others | own):
         yield [value_of(each, of_type, known) for each, of_type in zip(names, types, strict=True)]
 
 
