@@ -8,6 +8,11 @@ supervisor would; nobody but Recordari starts the database again. The clock of t
 forth and back where the library libfaketime is installed (on Debian: `apt-get install libfaketime`). Ends with 1 if a write
 is lost or doubled, if work that follows a write is not done, or if the database took longer than `--healthy` seconds to be
 back. The same seed draws the same faults in the same order.
+
+    python bench/faults.py --kills 50 --healthy 0 --owner ADDRESS --node DATA_FOLDER --node DATA_FOLDER …
+
+runs on a prepared database instead, with the owner's address, and kills its servers: that of the first folder, and for a
+cluster those of its worker nodes. They run on this machine, and are started again here. Each writer has its own tenant then.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ import json
 import os
 import random
 import resource
+import shlex
 import shutil
 import signal
 import socket
@@ -27,6 +33,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -34,9 +41,10 @@ from typing import Any
 
 import httpx2
 import psycopg
+from psycopg.conninfo import make_conninfo
 
 from recordari.config import Settings
-from recordari.db.address import DATABASE_NAME, embedded_server
+from recordari.db.address import APP_LOGIN, DATABASE_NAME, embedded_server
 from recordari.db.embedded.server import EmbeddedServer
 
 WRITERS = 8
@@ -46,6 +54,8 @@ ABSENT_SECONDS = 0.25
 """Until a server that is not there is asked again: who asks more often takes the time that it needs to start."""
 LONGEST_WAIT = 300.0
 VICTIMS = ("server", "worker", "postmaster", "backend")
+NODE = "node"
+"""A server of the database that is not the first, and one of its backends."""
 CLOCK = "clock"
 STEPS = ("+2h", "-2h", "+61s", "-61s", "+0s")
 FAKETIME = (
@@ -76,10 +86,37 @@ class Journal:
             self.acknowledged += marks
 
 
-class Installation:
-    """A server and a worker on one embedded database, in a folder of their own."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A server of PostgreSQL on this machine that nobody but this program starts."""
 
-    def __init__(self, folder: Path) -> None:
+    data: Path
+
+    def pid(self) -> int | None:
+        try:
+            return int((self.data / "postmaster.pid").read_text().split()[0])
+        except (OSError, IndexError):
+            return None
+
+    def start(self) -> None:
+        """Start it again by its own program; what is left of the one that was killed must be gone first."""
+        (program, *_), owner = shlex.split((self.data / "postmaster.opts").read_text()), self.data.stat()
+        command = [str(Path(program).with_name("pg_ctl")), "-D", str(self.data), "-w", "start"]
+        with (self.data.parent / f"{self.data.name}.log").open("ab") as log:
+            for _ in range(20):
+                done = subprocess.run(
+                    command, user=owner.st_uid, group=owner.st_gid, stdout=log, stderr=log, cwd="/", check=False
+                )
+                if done.returncode == 0:
+                    return
+                time.sleep(0.5)
+        sys.exit(f"the server of {self.data} does not start")
+
+
+class Installation:
+    """A server and a worker on one embedded database, in a folder of their own, or on a prepared one."""
+
+    def __init__(self, folder: Path, owner: str | None = None, nodes: Sequence[Node] = ()) -> None:
         self.folder = folder
         self.home = folder / "home"
         with socket.socket() as probe:
@@ -94,13 +131,20 @@ class Installation:
             "RECORDARI_RATE_LIMIT": "",
             "RECORDARI_LOG_LEVEL": "warning",
         }
-        self.victims: tuple[str, ...] = VICTIMS
+        self.nodes = nodes
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.victims: tuple[str, ...] = (*VICTIMS, NODE) if len(nodes) > 1 else VICTIMS
+        if owner is not None:
+            self.environment["RECORDARI_DATABASE_URL"] = make_conninfo(owner, user=APP_LOGIN)
+            self.environment["RECORDARI_DATABASE_OWNER_URL"] = owner
+            self.owner = owner
+            return
         if FAKETIME:
             self.victims = (*VICTIMS, CLOCK)
             self.step_clock("+0s")
             self.environment["RECORDARI_POSTGRES_BIN_DIR"] = str(self._programs())
         self.database: EmbeddedServer = embedded_server(Settings(home=self.home))
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.owner = self.database.dsn(database=DATABASE_NAME)
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "recordari", *arguments]
@@ -118,14 +162,19 @@ class Installation:
                 preexec_fn=limit,
             )
 
-    def create_key(self) -> str:
-        made = subprocess.run(
-            self.command("key", "create", "faults", "--role", "admin", "--json"),
-            env=self.environment,
-            check=True,
-            capture_output=True,
-        )
-        return str(json.loads(made.stdout)["key"])
+    def create_keys(self) -> list[str]:
+        """A key for each writer: of one tenant, or on a prepared database of a tenant for each."""
+        tenants = [f"faults-{number}" for number in range(WRITERS)] if self.nodes else ["default"]
+        keys = []
+        for tenant in tenants:
+            if self.nodes:
+                self._run("tenant", "create", tenant)
+            keys.append(str(json.loads(self._run("key", "create", "faults", "-t", tenant, "--role", "admin"))["key"]))
+        return [keys[number % len(keys)] for number in range(WRITERS)]
+
+    def _run(self, *arguments: str) -> bytes:
+        command = self.command(*arguments, "--json")
+        return subprocess.run(command, env=self.environment, check=True, capture_output=True).stdout
 
     def stop(self) -> None:
         for process in self.processes.values():
@@ -133,8 +182,8 @@ class Installation:
         for process in self.processes.values():
             process.wait(60)
 
-    def postmaster(self) -> int | None:
-        return self.database.status().pid
+    def postmaster(self, node: Node | None = None) -> int | None:
+        return self.database.status().pid if node is None else node.pid()
 
     def _programs(self) -> Path:
         """The programs of PostgreSQL, with a server whose clock can be set."""
@@ -172,7 +221,8 @@ class Installation:
             self.processes[victim].wait()
             self.start(victim)
             return True
-        pid = self.postmaster()
+        node = self._node(victim, draw)
+        pid = self.postmaster(node)
         if pid is not None and victim == "backend":
             backends = _backends(pid)
             pid = draw.choice(backends) if backends else None
@@ -182,7 +232,20 @@ class Installation:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             return False
+        if node is not None and victim != "backend":
+            node.start()
         return True
+
+    def _node(self, victim: str, draw: random.Random) -> Node | None:
+        """The server that a fault is for; None: the embedded one."""
+        if not self.nodes:
+            return None
+        match victim:
+            case "postmaster":
+                return self.nodes[0]
+            case "backend":
+                return draw.choice(self.nodes)
+        return draw.choice(self.nodes[1:])
 
 
 def _backends(postmaster: int) -> list[int]:
@@ -300,7 +363,7 @@ async def run_out_of_descriptors(place: Installation) -> float:
 
 def count(place: Installation, journal: Journal) -> tuple[list[str], list[str]]:
     """The acknowledged writes that are lost, and those that exist more than once."""
-    with psycopg.connect(place.database.dsn(database=DATABASE_NAME)) as connection:
+    with psycopg.connect(place.owner) as connection:
         found = Counter(str(row[0]) for row in connection.execute(FOUND))
     lost = [mark for mark in journal.acknowledged if not found[mark]]
     return lost, [mark for mark, times in found.items() if times > 1]
@@ -310,23 +373,23 @@ async def work_off(place: Installation) -> list[tuple[object, ...]]:
     """Wait until the work that follows writes is done; what is left of it at the end of patience."""
     deadline = time.monotonic() + LONGEST_WAIT
     while True:
-        with psycopg.connect(place.database.dsn(database=DATABASE_NAME)) as connection:
+        with psycopg.connect(place.owner) as connection:
             left = connection.execute(WAITING).fetchall()
         if not left or time.monotonic() > deadline:
             return left
         await asyncio.sleep(0.5)
 
 
-async def campaign(kills: int, seed: int, folder: Path, *, longest: float) -> bool:
-    """Run the campaign in a folder and print its figures; True if everything held."""
-    place, journal, draw = Installation(folder), Journal(folder / "journal.jsonl"), random.Random(seed)
+async def campaign(place: Installation, kills: int, seed: int, *, longest: float) -> bool:
+    """Run the campaign and print its figures; True if everything held."""
+    journal, draw = Journal(place.folder / "journal.jsonl"), random.Random(seed)
     place.start("server")
     try:
         await healthy(place)
-        key = await asyncio.to_thread(place.create_key)
+        keys = await asyncio.to_thread(place.create_keys)
         place.start("worker")
         stop = asyncio.Event()
-        writers = [asyncio.create_task(write(place, key, journal, f"w{n}", stop)) for n in range(WRITERS)]
+        writers = [asyncio.create_task(write(place, key, journal, f"w{n}", stop)) for n, key in enumerate(keys)]
         took = await kill_many(place, kills, draw)
         stop.set()
         await asyncio.gather(*writers)
@@ -357,10 +420,15 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--healthy", type=float, default=5.0, help="most seconds until healthy; 0 for any")
+    parser.add_argument("--owner", help="the owner's address of a prepared database, in place of an embedded one")
+    parser.add_argument("--node", type=Path, action="append", default=[], help="the data folder of one of its servers")
     given = parser.parse_args()
+    if bool(given.owner) != bool(given.node):
+        parser.error("--owner and --node go together")
     folder = Path(tempfile.mkdtemp(prefix="recordari-faults-"))
     folder.chmod(0o755)  # an unprivileged user runs the database when we are root
-    held = asyncio.run(campaign(given.kills, given.seed, folder, longest=given.healthy or float("inf")))
+    place = Installation(folder, given.owner, [Node(data=data) for data in given.node])
+    held = asyncio.run(campaign(place, given.kills, given.seed, longest=given.healthy or float("inf")))
     if not held:
         sys.exit(
             f"something was lost, doubled or slow; repeat with --seed {given.seed}; journal and logs are in {folder}"

@@ -11,6 +11,9 @@ from the tools' schemas, with ids of the sender, of others, and of nobody. Count
 * answers of 5xx,
 * things of the two users who send nothing (Sam in each tenant) that changed.
 
+With `--owner` the server uses the database of that address, which `recordari db init` prepared, instead of an embedded one: for
+a cluster, after `recordari db distribute`. Its tenants red, blue, green and grey must be new.
+
 Ends with 1 if there is any. The same seed draws the same requests, as far as the answers are the same.
 """
 
@@ -37,6 +40,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+from psycopg.conninfo import make_conninfo
 
 from drawing import (
     ALIASES,
@@ -53,6 +57,7 @@ from drawing import (
     tools_of,
 )
 from recordari.config import Settings
+from recordari.db.address import APP_LOGIN
 from recordari.doors.mcp.profiles import PROFILES
 from senders import AGENTS, COMMON, SHOP, UUIDS, Sender, a_nonce, belongings, lookalike, make_senders, readings
 
@@ -513,16 +518,20 @@ async def known_operations(client: httpx2.AsyncClient, key: str) -> list[Operati
 
 
 @asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[tuple[Settings, str]]:
-    """A server with its worker on a database of its own."""
+async def serving(folder: Path, owner: str | None) -> AsyncIterator[tuple[Settings, str]]:
+    """A server with its worker on a database of its own, or on that of an owner's address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    settings = Settings(home=folder / "home", embedding_profile="fast")
+    addresses: dict[str, Any] = (
+        {} if owner is None else {"database_url": make_conninfo(owner, user=APP_LOGIN), "database_owner_url": owner}
+    )
+    settings = Settings(home=folder / "home", embedding_profile="fast", **addresses)
     with sqlite3.connect(folder / SHOP) as shop:
         shop.execute("CREATE TABLE goods (name text, price integer)")
     environment = {
         **os.environ,
+        **{f"RECORDARI_{name.upper()}": address for name, address in addresses.items()},
         "RECORDARI_HOME": str(settings.home),
         "RECORDARI_PORT": str(port),
         "RECORDARI_EMBEDDING_PROFILE": "fast",
@@ -573,8 +582,8 @@ def report(findings: Findings, operations: Sequence[Operation], seconds: float) 
     return not any(findings.wrong.values())
 
 
-async def campaign(requests: int, seconds: float, seed: int, folder: Path) -> bool:
-    async with serving(folder) as (settings, address):
+async def campaign(requests: int, seconds: float, seed: int, folder: Path, owner: str | None) -> bool:
+    async with serving(folder, owner) as (settings, address):
         senders = await make_senders(settings, seed)
         async with httpx2.AsyncClient(base_url=address, timeout=150) as client:
             operations = await known_operations(client, senders[0].key)
@@ -597,10 +606,11 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after that long with what was sent")
+    parser.add_argument("--owner", help="the owner's address of a prepared database, in place of an embedded one")
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="recordari-isolation-"))
     folder.chmod(0o755)  # an unprivileged user runs the database when we are root
-    held = asyncio.run(campaign(given.requests, given.seconds, given.seed, folder))
+    held = asyncio.run(campaign(given.requests, given.seconds, given.seed, folder, given.owner))
     if not held:
         sys.exit(f"something got through; repeat with --seed {given.seed}; the log is {folder / 'server.log'}")
     shutil.rmtree(folder, ignore_errors=True)

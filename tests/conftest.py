@@ -60,14 +60,14 @@ hypothesis.settings.load_profile("patient")
 @pytest.fixture(scope="session")
 def server() -> Iterator[EmbeddedServer]:
     """A server shared by all parallel workers of this run; the last one to leave stops it."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)
     if address := os.environ.get(external_server.ADDRESS):
         # It is used as the embedded one is; what only that one has (its folders, its programs) no such run asks for.
         given = external_server.ExternalServer(address, of_cluster=bool(os.environ.get(external_server.CITUS)))
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(asyncio.run, given.make_template()).result()
+            pool.submit(asyncio.run, given.make_template(run)).result()
         yield cast("EmbeddedServer", given)
         return
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)
     home = folders.place() / f"recordari-tests-{run[:12]}"
     home.mkdir(exist_ok=True)
     home.chmod(0o755)

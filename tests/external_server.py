@@ -27,6 +27,16 @@ on_cluster = pytest.mark.skipif(
 )
 
 
+def not_on_cluster(reason: str) -> pytest.MarkDecorator:
+    """For a test that cannot hold on a cluster; the run lists it with the reason."""
+    return pytest.mark.skipif(bool(os.environ.get(CITUS)), reason=f"not on a cluster: {reason}")
+
+
+def embedded_alone(reason: str) -> pytest.MarkDecorator:
+    """For a test that needs the embedded server itself; a run on a server of your own lists it with the reason."""
+    return pytest.mark.skipif(bool(os.environ.get(ADDRESS)), reason=f"needs the embedded server: {reason}")
+
+
 class ExternalServer:
     """The server at an address; on a cluster also its nodes, the coordinator first."""
 
@@ -58,21 +68,32 @@ class ExternalServer:
             for connection in connections:
                 connection.close()
 
-    async def make_template(self) -> None:
-        """Create the template anew: an old one may have another schema."""
+    async def make_template(self, run: str) -> None:
+        """Create the template anew, once for all processes of a run: an old one may have another schema."""
         with self.each_node() as nodes:
-            for node in nodes:
-                _drop(node, TEMPLATE)
-                node.execute(f"CREATE DATABASE {TEMPLATE}")
+            nodes[0].execute("SELECT pg_advisory_lock(1)")
+            made_by = (
+                nodes[0]
+                .execute("SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s", [TEMPLATE])
+                .fetchone()
+            )
+            if made_by == (run,):
+                return
+            await self._make_template(nodes)
+            nodes[0].execute(f"COMMENT ON DATABASE {TEMPLATE} IS '{run}'")
+
+    async def _make_template(self, nodes: list[psycopg.Connection[tuple[object, ...]]]) -> None:
+        for node in nodes:
+            _drop(node, TEMPLATE)
+            node.execute(f"CREATE DATABASE {TEMPLATE}")
         if self.of_cluster:
             self.join_nodes(TEMPLATE)
         await migrate.prepare(self.dsn(database=TEMPLATE), login=APP_LOGIN)
         if self.of_cluster:
             await cluster.distribute(self.dsn(database=TEMPLATE), shards=SHARDS)
-        with self.each_node() as nodes:
-            for node in nodes:
-                node.execute(f"ALTER DATABASE {TEMPLATE} ALLOW_CONNECTIONS false")
-                node.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [TEMPLATE])
+        for node in nodes:
+            node.execute(f"ALTER DATABASE {TEMPLATE} ALLOW_CONNECTIONS false")
+            node.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [TEMPLATE])
 
     def join_nodes(self, database: str) -> None:
         """Make the databases of this name on all nodes one cluster."""

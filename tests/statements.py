@@ -13,7 +13,10 @@ import psycopg
 from recordari.db import pipeline
 
 FRAMING = ("BEGIN", "COMMIT", "SET ", "SAVEPOINT", "RELEASE", "ROLLBACK")
-BINDING = frozenset({"db.pipeline.bind", "db.pipeline.plan_by_index", "db.pipeline.plan_as_usual"})
+BINDING = frozenset(
+    {"begin", "commit", "db.pipeline.bind", "db.pipeline.bind_nodes"}
+    | {"db.pipeline.plan_by_index", "db.pipeline.plan_as_usual"}
+)
 """They frame a transaction or bind it to an identity, and say nothing of their own."""
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from tests.external_server import not_on_cluster
 from tests.stored import rows
 from tests.transfer.test_export import lines_of
 from tests.working import settled, work_off
@@ -249,6 +250,7 @@ async def test_a_tenant_is_compared_with_its_own_documents_only(memory: Memory, 
     assert (await stranger.remember_fact(FIRST)).was_new
 
 
+@not_on_cluster("it looks at the plan of one server")
 async def test_the_guard_reads_only_texts_that_share_a_fingerprint(memory: Memory, settings: Settings) -> None:
     """Under the settings of the function, and with no statistics."""
     await protected(memory)

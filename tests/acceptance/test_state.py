@@ -195,7 +195,7 @@ async def test_the_number_of_keys_is_bounded(agent: Memory) -> None:
                        VALUES (%(tenant_id)s, 'session', 'instance-1', %(owner)s, 1, now()))
                    INSERT INTO state (tenant_id, owner_kind, owner_id, owned_by, key, value, bytes, version, updated_at)
                    SELECT %(tenant_id)s, 'session', 'instance-1', %(owner)s, 'k' || n, '1', 1, 1, now()
-                   FROM generate_series(1, %(keys)s) n""",
+                   FROM generate_series(1, %(keys)s) n RETURNING 1""",
             ),
             keys=MAX_KEYS,
             owner=agent.identity.owned_by,

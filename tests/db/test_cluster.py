@@ -9,8 +9,6 @@ from typing import Any, cast
 import psycopg
 import pytest
 from pydantic import SecretStr
-from tests.db.statement_values import prepared, value_of
-from tests.db.test_routing import distinct_statements
 from tests.external_server import ExternalServer, on_cluster
 from tests.stored import rows
 
@@ -19,7 +17,6 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.db import cluster, migrate
 from recordari.db.address import APP_LOGIN
-from recordari.db.queries import Query
 from recordari.errors import ConfigurationError
 from recordari.operations.doctor import check_cluster
 from recordari.tenants import tenants
@@ -140,75 +137,6 @@ def tenants_on_shards(connection: psycopg.Connection[Any], bound_to: str) -> set
         for (shard,) in shards
         for (tenant,) in connection.execute(f"SELECT DISTINCT tenant_id FROM recordari.{shard}")
     }
-
-
-TENANT = "c0ffee00-0000-4000-8000-000000000001"
-KNOWN = {
-    **dict.fromkeys(("tenant_id", "tenant", "of"), TENANT),
-    **dict.fromkeys(("user_id", "user"), "ana"),
-    **dict.fromkeys(("owned_by", "owner"), "user:ana"),
-    **dict.fromkeys(("limit", "most"), "10"),
-    "scope": "user",
-    "tier": "recent",
-    "trust": "user",
-    "kind": "fact",
-    "status": "open",
-    "dimensions": "256",
-    "vector": "[" + ",".join(["0.1"] * 256) + "]",
-}
-# A cluster has its own; locks and bindings are no statements about rows.
-ONE_SERVER_ALONE = {
-    "db.outbox.claim_fresh",
-    "db.outbox.claim_tried",
-    "db.outbox.park_exhausted",
-    "db.outbox.renew_leases",
-}
-NOT_ABOUT_ROWS = {"db.migrate.lock", "db.migrate.unlock", "db.pipeline.bind", "db.pipeline.bind_nodes"}
-
-
-def answer_of(connection: psycopg.Connection[Any], query: Query, values: list[str | None]) -> str:
-    """What a statement answers: the number of rows, or the type of its error."""
-    role = "recordari_retention" if query.name.startswith("lifetime.") else "recordari_tenant"
-    try:
-        with connection.transaction(force_rollback=True):
-            connection.execute("SELECT recordari.bind_nodes(%s, 'ana', %s)", [TENANT, role])
-            with psycopg.RawCursor(connection) as cursor:
-                cursor.execute(query.numbered[0], values)
-                return f"{cursor.rowcount} rows"
-    except psycopg.Error as error:
-        return type(error).__name__
-
-
-@on_cluster
-async def test_every_statement_answers_as_on_one_server(server: Any, settings: Settings) -> None:
-    """With made-up values in a tenant without items: what a cluster cannot plan, it refuses already."""
-    given = cast("ExternalServer", server)
-    name = f"single_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(given.dsn(), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    await migrate.prepare(given.dsn(database=name), login=APP_LOGIN)
-    divided = str(psycopg.conninfo.conninfo_to_dict(owner(settings))["dbname"])
-    connections = []
-    for database in (name, divided):
-        with psycopg.connect(given.dsn(database=database)) as connection:
-            connection.execute("INSERT INTO recordari.tenants (tenant_id, name) VALUES (%s, 'matrix')", [TENANT])
-        opened = psycopg.connect(given.dsn(user=APP_LOGIN, database=database), autocommit=True, prepare_threshold=None)
-        opened.execute("SET search_path = recordari, recordari_queue, public; SET client_min_messages = error")
-        connections.append(opened)
-    differing, answered = {}, 0
-    for query in distinct_statements():
-        if query.name in ONE_SERVER_ALONE | NOT_ABOUT_ROWS or (types := prepared(connections[0], query)) is None:
-            continue
-        values = [value_of(each, of_type, KNOWN) for each, of_type in zip(query.numbered[1], types, strict=True)]
-        single, cluster_wide = (answer_of(connection, query, values) for connection in connections)
-        answered += single.endswith("rows")
-        if single != cluster_wide and (single.endswith("rows") or cluster_wide.endswith("rows")):
-            differing[query.name] = (single, cluster_wide)
-    for connection in connections:
-        connection.close()
-    given.drop(name)
-    assert not differing
-    assert answered > 400
 
 
 @on_cluster

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.external_server import not_on_cluster
 from tests.patience import until
 from tests.stored import rows
 
@@ -176,7 +177,7 @@ async def test_work_goes_on_after_the_clock_was_set_back(memory: Memory) -> None
         seen.extend(batch)
 
     refs = await add(memory, "embed", 4)
-    shift = "not_before = not_before + interval '2 hours', attempts = (ref = ANY(%s))::integer"
+    shift = "not_before = shifted(not_before, 7200), attempts = (ref = ANY(%s))::integer"
     rows(memory.resources.settings, f"UPDATE outbox SET {shift} RETURNING 1", refs[:2])
     async with working(memory.resources, {"embed": handle}):
         await until_done(memory, "embed")
@@ -394,6 +395,7 @@ async def test_the_worker_survives_that_every_connection_is_cut(memory: Memory) 
                 await rows.value(cut)
 
 
+@not_on_cluster("it looks at the plan of one server, and a cluster claims otherwise")
 async def test_the_claim_walks_the_index_from_tenant_to_tenant(memory: Memory) -> None:
     for name in ("a", "b", "c"):
         await add(await another(memory, name), "embed", 3_000)

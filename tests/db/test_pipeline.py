@@ -217,7 +217,9 @@ async def test_who_finds_every_connection_in_use_is_told_to_come_back(memory: Me
 async def test_a_connection_that_died_while_idle_is_replaced(database: Database, memory: Memory) -> None:
     ((before,),) = await database.execute(memory.identity, WHO)
     async with memory.resources.database.queue() as rows:
-        await rows.value(Query("tests.end", "Ends it.", "SELECT pg_terminate_backend(%(process)s)"), process=before)
+        await rows.value(
+            Query("tests.end", "Ends it.", "SELECT pg_terminate_backend(%(process)s::integer)"), process=before
+        )
     ((after,),) = await database.execute(memory.identity, WHO)
     assert after != before
 

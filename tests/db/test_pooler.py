@@ -11,6 +11,7 @@ import pytest
 from pydantic import SecretStr
 from tests.conftest import cloned_database
 from tests.doors.rest_door import open_door
+from tests.external_server import embedded_alone
 from tests.patience import PATIENCE, PATIENT, until
 from tests.pgbouncer import Pooler, running_pgbouncer
 from tests.working import until_settled
@@ -28,6 +29,8 @@ from recordari.runner import background_worker
 from recordari.schedule import JOBS
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
+
+pytestmark = embedded_alone("a pooler is put before it")
 
 
 async def spoil(dsn: str) -> None:

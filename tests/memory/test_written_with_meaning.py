@@ -24,14 +24,19 @@ from recordari.models.pull import RESCORER
 from recordari.models.static import StaticTokens
 from recordari.wiring import open_resources
 
-MOVE = Query("tests.move", "Begins a move to another model.", "UPDATE tenants SET embedding_target = 'another'")
+MOVE = Query(
+    "tests.move",
+    "Begins a move to another model.",
+    "UPDATE tenants SET embedding_target = 'another' WHERE tenant_id = %(tenant_id)s",
+)
 MEANT = Query(
     "tests.meant",
     "Every text with its vector and the names in it.",
     """SELECT i.content, v.embedding::text AS vector, ARRAY(
-           SELECT e.key FROM mentions m JOIN entities e USING (tenant_id, entity_id)
-           WHERE m.tenant_id = i.tenant_id AND m.item_id = i.item_id ORDER BY e.key) AS names
-       FROM items i LEFT JOIN vectors v USING (tenant_id, item_id)""",
+           SELECT e.key FROM mentions m JOIN entities e ON e.tenant_id = %(tenant_id)s AND e.entity_id = m.entity_id
+           WHERE m.tenant_id = %(tenant_id)s AND m.item_id = i.item_id ORDER BY e.key) AS names
+       FROM items i LEFT JOIN vectors v ON v.tenant_id = %(tenant_id)s AND v.item_id = i.item_id
+       WHERE i.tenant_id = %(tenant_id)s""",
 )
 TURNS = ["My sister Ana moved to Lisbon in March", "Does she like it there?", "She loves the sea, and Tom misses her"]
 

@@ -17,6 +17,7 @@ import pytest
 from psycopg.rows import dict_row
 from pydantic import SecretStr
 from tests.conftest import cloned_database
+from tests.external_server import not_on_cluster
 from tests.working import settled
 
 from recordari.app import Memory
@@ -42,6 +43,8 @@ from recordari.recall.search import exact_below
 from recordari.recall.storage import Search
 from recordari.sessions import storage as sessions_storage
 from recordari.tenants import tenants
+
+of_one_server = not_on_cluster("it looks at the plans of one server")
 
 MODEL_ID = "random@1"
 DIMENSIONS = 16
@@ -222,6 +225,7 @@ def exact(owner_dsn: str, identity: Identity, wanted: Search) -> set[UUID]:
     return {seen[place]["item_id"] for place in best}
 
 
+@of_one_server
 async def test_words_are_found_by_the_text_index(resources: Resources) -> None:
     plan = await explained(resources, who(LARGE, "many"), replace(asked(terms={"w7": 1.0}), vector=None))
     assert plan.uses("Bitmap Index Scan", "items_text")
@@ -229,6 +233,7 @@ async def test_words_are_found_by_the_text_index(resources: Resources) -> None:
     assert not plan.reads_all("items")
 
 
+@of_one_server
 async def test_facts_looked_for_apart_are_found_by_the_same_indexes(indexed: Resources) -> None:
     kinds = [str(Kind.CHAT_MESSAGE), str(Kind.FACT)]
     apart = replace(asked(terms={"w7": 1.0}), kinds=kinds, entity_keys=["ada"], separate_facts=True)
@@ -237,6 +242,7 @@ async def test_facts_looked_for_apart_are_found_by_the_same_indexes(indexed: Res
     assert not plan.reads_all("items") and not plan.reads_all("vectors")
 
 
+@of_one_server
 async def test_how_rare_a_word_is_is_counted_in_the_text_index(resources: Resources) -> None:
     plan = Plan()
     explaining = cast("Database", ExplainingDatabase(resources.database, plan))
@@ -245,11 +251,13 @@ async def test_how_rare_a_word_is_is_counted_in_the_text_index(resources: Resour
     assert not plan.reads_all("items")
 
 
+@of_one_server
 async def test_neighbours_are_found_by_their_thread(resources: Resources) -> None:
     plan = await explained(resources, who(LARGE, "many"), asked(terms={"w7": 1.0}))
     assert plan.uses("Index Scan", "items_by_thread")
 
 
+@of_one_server
 async def test_a_day_asked_about_is_found_by_time(resources: Resources) -> None:
     day = Interval(start=datetime(2025, 5, 2, tzinfo=UTC), end=datetime(2025, 5, 3, tzinfo=UTC))
     plan = await explained(resources, who(LARGE, "many"), replace(asked(), interval=day))
@@ -257,12 +265,14 @@ async def test_a_day_asked_about_is_found_by_time(resources: Resources) -> None:
     assert not plan.reads_all("items")
 
 
+@of_one_server
 async def test_names_asked_for_are_found_by_their_key(resources: Resources) -> None:
     plan = await explained(resources, who(LARGE, "many"), replace(asked(), entity_keys=["ada"]))
     assert plan.uses("Index Scan", "entities_tenant_id_key_key")
     assert not plan.reads_all("items")
 
 
+@of_one_server
 async def test_links_are_followed_by_keys(resources: Resources) -> None:
     plan = await explained(resources, who(LARGE, "many"), replace(asked(), entity_keys=["ada"], follows_links=True))
     assert plan.uses("Index Scan", "entities_tenant_id_key_key")
@@ -275,6 +285,7 @@ async def test_a_small_tenant_is_searched_exactly(indexed: Resources) -> None:
     assert not plan.reads_all("vectors")
 
 
+@of_one_server
 async def test_a_large_tenant_is_searched_by_its_own_index(indexed: Resources) -> None:
     for seed in range(12):  # more often than the driver and the server wait before they keep a plan
         plan = await explained(indexed, who(LARGE, "many"), asked(seed, below=1_500))
@@ -319,6 +330,7 @@ async def catalogue(resources: Resources) -> list[VectorIndex]:
         return await vector_storage.list_indexes(tx)
 
 
+@not_on_cluster("the coordinator does not know how many rows the index of a shard has")
 async def test_an_index_is_built_for_a_large_tenant_only_and_once(indexed: Resources) -> None:
     before = await catalogue(indexed)
     for tenant in (SMALL, LARGE):
@@ -431,6 +443,7 @@ def test_no_index_is_named_after_its_tenant() -> None:
     assert str(TenantId(tenant_id_of(LARGE)))[:8] not in name and len(name) < 63
 
 
+@of_one_server
 @pytest.mark.parametrize(
     ("query", "index", "column"),
     [
@@ -468,6 +481,7 @@ async def test_one_owners_rows_are_found_without_those_of_others(
     assert found and all(column in node["Index Cond"] for node in found), found
 
 
+@of_one_server
 async def test_one_owners_vectors_are_found_before_an_import_is_analysed(server: EmbeddedServer) -> None:
     query = snapshot_storage.filled(snapshot_storage.queries.owned_rows, history=True, archived=True)
     with (

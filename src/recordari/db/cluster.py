@@ -95,6 +95,7 @@ async def distribute(owner_dsn: str, *, shards: int = SHARDS) -> list[str]:
                 await connection.execute(query.sql, {"shards": shards} if first else {"name": name})
         await _spread_functions(connection, may_fail=False)
         await _close_functions(connection)
+        await connection.execute(queries.number_erasures.sql)
         return tables
 
 
@@ -113,6 +114,7 @@ async def undistribute(owner_dsn: str) -> list[str]:
                 await connection.execute(queries.undistribute_table.sql, {"name": names[0]})
             await connection.execute(queries.shape_policies.sql, {"is_divided": False})
             await connection.execute(queries.number_on.sql)
+        await connection.execute(queries.number_erasures.sql)
         return taken
 
 

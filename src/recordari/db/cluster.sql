@@ -53,6 +53,10 @@ SELECT setval('recordari.events_number_seq', (SELECT COALESCE(max(number), 1) FR
     setval('recordari.profile_changes_change_id_seq', (SELECT COALESCE(max(change_id), 1) FROM recordari.profile_changes)),
     setval('recordari_queue.outbox_outbox_id_seq', (SELECT COALESCE(max(outbox_id), 1) FROM recordari_queue.outbox))
 
+-- name: number_erasures
+-- Number erasures that are not finished by the server that has them now: older writers are known by its numbers.
+UPDATE recordari.erasures SET requested_at = requested_at WHERE finished_at IS NULL
+
 -- name: list_placements
 -- The tenants' shards on each node, and their bytes.
 SELECT nodename || ':' || nodeport AS address, count(*) FILTER (WHERE table_name = 'recordari.tenants'::regclass) AS shards,

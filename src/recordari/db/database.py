@@ -55,7 +55,15 @@ RETENTION_ROLE = "recordari_retention"
 # The detail of errors that our triggers raise: the name of a constraint does not come from a node of a cluster.
 LEAK_GUARD = "items_leak_guard"
 SHARED = "items_shared_are_read_only"
-LOST_NODE = "failure on connection marked as essential"  # of a node of a cluster, in the middle of a transaction
+# What a cluster says when a node is lost in a transaction: the words of the connection with the node, and no code for it.
+LOST_NODE = (
+    "failure on connection marked as essential",
+    "terminating connection",
+    "server closed the connection",
+    "could not commit transaction",
+    "connection not open",
+    "the database system is",
+)
 _CONNECTION_ERRORS = (psycopg.OperationalError, psycopg.InterfaceError)
 BUSY = "every connection with the database is in use; try again after the time given"
 READ_ONLY = "this memory is shared by another tenant and read-only here; decline its link, or ask them to withdraw it"
@@ -441,7 +449,7 @@ def translated(error: BaseException) -> RecordariError | None:
             )
         case psycopg.errors.CheckViolation() if error.diag.message_detail == SHARED:
             return Conflict(READ_ONLY)
-        case psycopg.errors.InternalError_() if LOST_NODE in str(error):
+        case psycopg.errors.InternalError_() if any(words in str(error) for words in LOST_NODE):
             return DatabaseUnavailable("the node of this tenant does not answer; try again")
         case psycopg.OperationalError() | psycopg.InterfaceError():
             return DatabaseUnavailable()

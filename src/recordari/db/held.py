@@ -17,12 +17,10 @@ from recordari.core.identity import Identity
 from recordari.db.database import Database, translated
 from recordari.db.pipeline import BEGIN, COMMIT, Part, answers_of, forget_prepared, role_of
 from recordari.db.pool import Connection
-from recordari.db.queries import Queries, Query, with_bound
+from recordari.db.queries import Queries, with_bound
 from recordari.errors import DatabaseUnavailable
 
 queries = Queries(__name__)
-
-_AS_OURSELVES: Part = (Query("as_ourselves", "Leave the role of a step.", "SET LOCAL ROLE NONE"), {})
 
 
 class HeldWrites(Database):
@@ -68,13 +66,13 @@ class HeldWrites(Database):
             self._finish()
             return False
         bound = {"tenant_id": identity.tenant_id}
-        writes = [self._binding.bind(identity), *((query, with_bound(bound, values)) for query, values in parts)]
+        writes = [(query, with_bound(bound, values)) for query, values in parts]
         if self._held is None:
-            await self._database._round_trip(writes, role=role_of(identity))
+            await self._database._round_trip([self._binding.bind(identity), *writes], role=role_of(identity))
         else:
             connection, self._held = self._held, None
             try:
-                await answers_of(connection, [_AS_OURSELVES, *writes, COMMIT], role=role_of(identity))
+                await answers_of(connection, [*self._binding.join(identity), *writes, COMMIT], role=role_of(identity))
             except BaseException as error:
                 await self._give_up(connection)
                 if (ours := translated(error)) is None:

@@ -289,6 +289,7 @@ _BINARIES: Mapping[type, Callable[[Any], bytes]] = {bytes: lambda value: value, 
 
 BEGIN: Part = (Query("begin", "Begin a transaction.", "BEGIN"), {})
 COMMIT: Part = (Query("commit", "Commit the transaction.", "COMMIT"), {})
+_AS_OURSELVES: Part = (Query("as_ourselves", "Leave the role of a step.", "SET LOCAL ROLE NONE"), {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,6 +311,13 @@ class Binding:
             "role": role_of(identity) or "none",
             "thread": thread,
         }
+
+    def join(self, identity: Identity) -> tuple[Part, ...]:
+        """The queries that bind a transaction in which others wrote; a cluster lets one role write, so that it stays there."""
+        query, values = self.bind(identity)
+        if self.of_cluster:
+            return ((query, {**values, "role": None}),)
+        return _AS_OURSELVES, (query, values)
 
     def statement(self, tenant_id: TenantId | None, user_id: UserId | None, role: str | None = None) -> str:
         """The statements that bind a transaction; without a role it keeps the one it has."""

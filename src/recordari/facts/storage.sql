@@ -25,8 +25,9 @@ UPDATE items SET extracted_at = %(now)s WHERE tenant_id = %(tenant_id)s AND item
 
 -- name: find_copies
 -- Which of these texts copy a protected source, by their number from 0.
-SELECT (g.ordinal - 1)::integer AS number FROM unnest(%(contents)s::text[]) WITH ORDINALITY AS g (content, ordinal)
-WHERE copies_protected(%(tenant_id)s::uuid, NULL, g.content) ORDER BY g.ordinal
+SELECT (g.ordinal - 1)::integer AS number
+FROM tenants t CROSS JOIN unnest(%(contents)s::text[]) WITH ORDINALITY AS g (content, ordinal)
+WHERE t.tenant_id = %(tenant_id)s AND copies_protected(t.tenant_id, NULL, g.content) ORDER BY g.ordinal
 
 -- name: list_comparable
 -- Current facts that are long enough to be a copy, and whether they copy a protected source; by id, after the one given.

@@ -98,8 +98,9 @@ FROM share_links l WHERE l.tenant_id = %(tenant_id)s ORDER BY l.from_name
 -- name: insert_copy
 -- The copy of another tenant's item, unless it copies a protected source here. The judge neither checks nor ends it.
 INSERT INTO items (tenant_id, {written_columns}, judged_at, pinned_at, shared_from, shared_item_id)
-SELECT %(tenant_id)s::uuid, {written_values}, %(now)s::timestamptz, %(now)s::timestamptz, %(shared_from)s::text, %(shared_item_id)s::uuid
-WHERE %(kind)s::text <> 'fact' OR length(%(content)s::text) < 100 OR NOT copies_protected(%(tenant_id)s::uuid, NULL, %(content)s::text)
+SELECT t.tenant_id, {written_values}, %(now)s::timestamptz, %(now)s::timestamptz, %(shared_from)s::text, %(shared_item_id)s::uuid
+FROM tenants t WHERE t.tenant_id = %(tenant_id)s AND (
+    %(kind)s::text <> 'fact' OR length(%(content)s::text) < 100 OR NOT copies_protected(t.tenant_id, NULL, %(content)s::text))
 ON CONFLICT DO NOTHING
 RETURNING 1
 

@@ -215,8 +215,8 @@ SELECT EXISTS (SELECT 1 FROM tombstones WHERE tenant_id = %(tenant_id)s)
 
 -- name: import_users
 -- Users of an export who were not erased since.
-INSERT INTO users SELECT g.* FROM jsonb_populate_recordset(NULL::users, %(rows)s) g
-WHERE NOT is_erased_user(g.user_id, g.created_at)
+INSERT INTO users SELECT g.* FROM tenants t CROSS JOIN jsonb_populate_recordset(NULL::users, %(rows)s) g
+WHERE t.tenant_id = %(tenant_id)s AND NOT is_erased_user(g.user_id, g.created_at)
 ON CONFLICT (tenant_id, user_id) DO NOTHING
 RETURNING 1
 
@@ -228,8 +228,8 @@ RETURNING 1
 
 -- name: import_sessions
 -- Sessions of an export whose users were not erased since.
-INSERT INTO sessions SELECT g.* FROM jsonb_populate_recordset(NULL::sessions, %(rows)s) g
-WHERE g.user_id IS NULL OR NOT is_erased_user(g.user_id, g.opened_at)
+INSERT INTO sessions SELECT g.* FROM tenants t CROSS JOIN jsonb_populate_recordset(NULL::sessions, %(rows)s) g
+WHERE t.tenant_id = %(tenant_id)s AND (g.user_id IS NULL OR NOT is_erased_user(g.user_id, g.opened_at))
 ON CONFLICT DO NOTHING
 RETURNING session_ref
 
@@ -270,8 +270,8 @@ RETURNING 1
 -- are about to be added to them.
 INSERT INTO state_owners (tenant_id, owner_kind, owner_id, owned_by, version, written_at)
 SELECT g.tenant_id, g.owner_kind, g.owner_id, g.owned_by, max(g.version), max(g.updated_at)
-FROM jsonb_populate_recordset(NULL::state, %(rows)s) g
-WHERE NOT is_erased_owner(g.owned_by, g.updated_at)
+FROM tenants t CROSS JOIN jsonb_populate_recordset(NULL::state, %(rows)s) g
+WHERE t.tenant_id = %(tenant_id)s AND NOT is_erased_owner(g.owned_by, g.updated_at)
 GROUP BY g.tenant_id, g.owner_kind, g.owner_id, g.owned_by
 ON CONFLICT (tenant_id, owner_kind, owner_id, owned_by) DO UPDATE SET version = state_owners.version
 RETURNING 1
@@ -377,8 +377,8 @@ RETURNING 1
 
 -- name: import_owners
 -- Whatever owned state, unless its user was erased since.
-INSERT INTO state_owners SELECT g.* FROM jsonb_populate_recordset(NULL::state_owners, %(rows)s) g
-WHERE NOT is_erased_owner(g.owned_by, g.written_at)
+INSERT INTO state_owners SELECT g.* FROM tenants t CROSS JOIN jsonb_populate_recordset(NULL::state_owners, %(rows)s) g
+WHERE t.tenant_id = %(tenant_id)s AND NOT is_erased_owner(g.owned_by, g.written_at)
 ON CONFLICT DO NOTHING
 RETURNING 1
 
