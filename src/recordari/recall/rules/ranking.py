@@ -107,6 +107,8 @@ class Ranked:
     ranks: Mapping[str, int | None] | None = None
     """The rank that each arm gave, in a trace."""
     similarity: float | None = None
+    read: float | None = None
+    """What a cross-encoder thinks of it, 0 to 1, if it has read it."""
 
 
 def ranked(
