@@ -14,7 +14,8 @@ from recordari.recall.rules.ranking import Question, Ranked
 
 FIRST, COMPARED = 5, 11
 """The first items, and those that they are compared with after them."""
-_LEAST = 0.02
+LEAST, MOST = -10.0, 6.0
+"""Log-odds beyond these say no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class Signs:
     agreed: float
     """1: words and meaning both found the first item."""
     read: float | None = None
-    """The log-odds of the best that a cross-encoder thinks of the first items, −4 to 4; None if it has read none."""
+    """The highest log-odds that a cross-encoder gave one of the first items, −10 to 6; None if it has read none."""
 
 
 def signs_of(question: Question, ordered: Sequence[Ranked], *, found_by: Sequence[str]) -> Signs | None:
@@ -47,12 +48,8 @@ def signs_of(question: Question, ordered: Sequence[Ranked], *, found_by: Sequenc
         lead=compared[0].score - sum(rest) / (COMPARED - FIRST),
         other=float(len(named) == 1 and (best.candidate.speaker or "").casefold() not in named),
         agreed=float({"text", "vector"} <= set(found_by)),
-        read=_log_odds(max((item.read for item in compared[:FIRST] if item.read is not None), default=None)),
+        read=max((min(max(item.read, LEAST), MOST) for item in first if item.read is not None), default=None),
     )
-
-
-def _log_odds(share: float | None) -> float | None:
-    return None if share is None else math.log(max(share, _LEAST) / max(1 - share, _LEAST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ class Fit:
 
 
 UNREAD = Fit(-2.46, {"base": 0.9, "lead": 0.38, "other": -1.12, "agreed": 0.46})
-READ = Fit(-1.07, {"read": 0.39})
+READ = Fit(-0.68, {"read": 0.19})
 """With a cross-encoder: it has read the question and the items together, and the other signs add nothing to that."""
 
 UNLIKELY = 0.2

@@ -108,7 +108,7 @@ class Ranked:
     """The rank that each arm gave, in a trace."""
     similarity: float | None = None
     read: float | None = None
-    """What a cross-encoder thinks of it, 0 to 1, if it has read it."""
+    """The log-odds that a cross-encoder gave it, if it has read it."""
 
 
 def ranked(

@@ -21,7 +21,7 @@ from recordari.recall.rules.ranking import Ranked
 RERANKED = 20  # R4
 WEIGHT = 1.0
 """The weight of the cross-encoder's part."""
-HALF, STEP = -2.0, 2.0
+HALF, STEP = -2.0, 1.0
 """The log-odds that count a half, and how far from there the part changes by a factor of e."""
 MOST_CHARACTERS = 480  # about 120 tokens
 _SENTENCE = re.compile(r"(?:[^.!?。！？\n]|[.!?](?=\S)){1,240}[.!?。！？\n]*\s*")
@@ -56,20 +56,16 @@ def _worth(found: Sequence[Collection[str]], terms: Mapping[str, float]) -> floa
     return sum(terms[term] for term in set().union(*found))
 
 
-def read_as(score: float) -> float:
-    """What a score of the cross-encoder (0 to 1) counts, 0 to 1.
-
-    It finds few passages likely, and an answer that stands in a chat is often below a tenth: by its log-odds such ones differ.
-    """
-    odds = math.log((score + _SMALLEST) / (1 - score + _SMALLEST))
-    return 1 / (1 + math.exp((HALF - odds) / STEP))
+def log_odds(score: float) -> float:
+    """Of a score of the cross-encoder, 0 to 1: most are near 0, and an answer that stands in a chat is often below a tenth."""
+    return math.log((score + _SMALLEST) / (1 - score + _SMALLEST))
 
 
 def blended(head: Sequence[Ranked], scores: Sequence[float]) -> list[Ranked]:
     """The candidates by our score with what the cross-encoder (0 to 1) adds, best first."""
     joined = []
     for item, score in zip(head, scores, strict=True):
-        read = read_as(score)
-        parts = {**item.parts, "rerank": round(WEIGHT * read, 4)}
-        joined.append(replace(item, score=item.score + WEIGHT * read, parts=parts, read=read))
+        odds = log_odds(score)
+        more = WEIGHT / (1 + math.exp((HALF - odds) / STEP))
+        joined.append(replace(item, score=item.score + more, parts={**item.parts, "rerank": round(more, 4)}, read=odds))
     return sorted(joined, key=lambda item: -item.score)
