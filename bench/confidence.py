@@ -16,8 +16,8 @@ import asyncio
 import json
 import pickle
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +34,7 @@ from recordari.evaluation.rules.formats import GoldQuestion, Haystack
 from recordari.evaluation.rules.measures import Floats, auc
 from recordari.kit.resources import Resources
 from recordari.recall import recall as product
-from recordari.recall.rules.confidence import COEFFICIENTS, INTERCEPT, Signs, signs_of
+from recordari.recall.rules.confidence import READ, UNREAD, Signs, signs_of
 from recordari.recall.rules.ranking import Question, Ranked
 from recordari.runner import background_worker
 from recordari.tenants import tenants
@@ -66,13 +66,14 @@ def _watched(question: Question, ordered: Sequence[Ranked], *, found_by: Sequenc
     return signs_of(question, ordered, found_by=found_by)
 
 
-async def collect(resources: Resources, data: Path, most: int) -> dict[str, list[Answered]]:
+async def collect(resources: Resources, data: Path, most: int, stores: int | None) -> dict[str, list[Answered]]:
     vars(product)["signs_of"] = _watched
     sets = await _small(resources, data)
     for name in ("locomo", "longmemeval", "lifebench"):
-        asked = [(store, one) for store in haystacks(name, data) for one in store.with_evidence]
+        filled = haystacks(name, data)[:stores]
+        asked = [(store, one) for store in filled for one in store.with_evidence]
         chosen = random.Random(11).sample(asked, min(most, len(asked)))
-        chosen += _unanswerable(name, data, most // 4)
+        chosen += _unanswerable(filled, most // 4)
         sets[name] = [answer for store, one in chosen for answer in await _ask(resources, store, one)]
     vars(product)["signs_of"] = signs_of
     return sets
@@ -100,12 +101,12 @@ async def _answers(memory: Memory, evidence: frozenset[str]) -> list[Answered]:
 def _signs(question: Question, ordered: Sequence[Ranked]) -> tuple[float, ...]:
     ranks = ordered[0].ranks if ordered else None
     signs = signs_of(question, ordered, found_by=[arm for arm, rank in (ranks or {}).items() if rank is not None])
-    return tuple(getattr(signs, name) if signs is not None else 0.0 for name in NAMES)
+    return tuple((getattr(signs, name) or 0.0) if signs is not None else 0.0 for name in NAMES)
 
 
-def _unanswerable(name: str, data: Path, most: int) -> list[tuple[Haystack, GoldQuestion]]:
+def _unanswerable(stores: Sequence[Haystack], most: int) -> list[tuple[Haystack, GoldQuestion]]:
     """Questions without evidence, which the measure of recall leaves out."""
-    found = [(store, one) for store in haystacks(name, data) for one in store.questions if not one.is_answerable]
+    found = [(store, one) for store in stores for one in store.questions if not one.is_answerable]
     found = [(store, one) for store, one in found if not one.evidence]
     return random.Random(5).sample(found, min(most, len(found)))
 
@@ -175,15 +176,25 @@ def predicted(answers: Sequence[Answered], coefficients: Floats) -> Floats:
     return np.asarray(1 / (1 + np.exp(-x @ coefficients)))
 
 
+def _with(one: Answered, names: Container[str]) -> Answered:
+    """The same with these signs alone; another one is 0."""
+    kept = (value if name in names else 0.0 for name, value in zip(NAMES, one.signs, strict=True))
+    return replace(one, signs=tuple(kept))
+
+
 def compare(sets: Mapping[str, Sequence[Answered]], console: Console) -> None:
-    shipped = np.array([INTERCEPT, *(COEFFICIENTS[name] for name in NAMES)])
+    read = NAMES.index("read")
+    chosen = READ if any(one.signs[read] for answers in sets.values() for one in answers) else UNREAD
+    shipped = np.array([chosen.intercept, *(chosen.coefficients.get(name, 0.0) for name in NAMES)])
+    alone = {name: np.array([one.signs[NAMES.index("base")] for one in answers]) for name, answers in sets.items()}
+    sets = {name: [_with(one, chosen.coefficients) for one in answers] for name, answers in sets.items()}
     everything = fit_sets(sets)
     drawn = Table(title="AUC: right answers above wrong ones")
     titles = (
         "questions",
         "right",
         "unanswerable",
-        "fit alone",
+        "base alone",
         "without the set",
         "… as asked",
         "… answerable",
@@ -198,9 +209,9 @@ def compare(sets: Mapping[str, Sequence[Answered]], console: Console) -> None:
         is_right = [one.is_right for one in answers]
         asked = np.array([not one.is_taken_away for one in answers])
         of_asked = [one for one in answers if not one.is_taken_away]
-        alone, now = np.array([one.signs[0] for one in answers]), predicted(answers, shipped)
+        now = predicted(answers, shipped)
         figures = (
-            auc(alone, is_right),
+            auc(alone[name], is_right),
             auc(left_out[name], is_right),
             auc(left_out[name][asked], [one.is_right for one in of_asked]),
             auc(left_out[name][asked], [one.is_answerable for one in of_asked]),
@@ -209,7 +220,7 @@ def compare(sets: Mapping[str, Sequence[Answered]], console: Console) -> None:
         counts = (len(of_asked), sum(is_right), sum(not one.is_answerable for one in of_asked))
         drawn.add_row(name, *map(str, counts), *(f"{value:.3f}" for value in figures))
     console.print(drawn)
-    console.print("fitted on all: INTERCEPT", round(float(everything[0]), 2))
+    console.print("fitted on all: intercept", round(float(everything[0]), 2))
     console.print({name: round(float(value), 2) for name, value in zip(NAMES, everything[1:], strict=True)})
     console.print(reliability(sets, left_out))
 
@@ -232,7 +243,7 @@ async def run(arguments: argparse.Namespace) -> None:
     if arguments.collect:
         settings = Settings(home=arguments.home, embedding_profile=arguments.profile)
         async with open_resources(settings) as resources:
-            sets = await collect(resources, arguments.data, arguments.questions)
+            sets = await collect(resources, arguments.data, arguments.questions, arguments.stores)
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(pickle.dumps({name: [tuple_of(one) for one in answers] for name, answers in sets.items()}))
     kept = pickle.loads(path.read_bytes())  # written above
@@ -249,6 +260,7 @@ def main() -> None:
     parser.add_argument("--home", type=Path, default=Path("/var/tmp/recordari-bench"))
     parser.add_argument("--profile", choices=["best", "fast", "thorough"], default="fast")
     parser.add_argument("--questions", type=int, default=400, help="most questions of each set")
+    parser.add_argument("--stores", type=int, default=None, help="only the first stores of each set")
     parser.add_argument("--collect", action="store_true", help="ask the questions first")
     asyncio.run(run(parser.parse_args()))
 

@@ -175,7 +175,9 @@ def fit(sets: Mapping[str, Sequence[Case]]) -> Weights:
     return replace(Weights(), **values)
 
 
-async def collect(resources: Resources, data: Path, names: Sequence[str], most: int) -> dict[str, list[Case]]:
+async def collect(
+    resources: Resources, data: Path, names: Sequence[str], most: int, filled: int | None
+) -> dict[str, list[Case]]:
     """Ask every question of each set once (of a large one a sample), and keep what the ranker saw."""
     seen: list[tuple[Features, list[UUID]]] = []
 
@@ -207,7 +209,7 @@ async def collect(resources: Resources, data: Path, names: Sequence[str], most: 
                 evidence = frozenset(task["required_documents"])
                 sets[name].append(Case(text, name, await searches(memory), evidence, documents))
             continue
-        stores = haystacks(name, data)
+        stores = haystacks(name, data)[:filled]
         asked = [(store, one) for store in stores for one in store.with_evidence]
         for store, one in random.Random(7).sample(asked, min(most, len(asked))):
             memory = await open_haystack(resources, store)
@@ -264,7 +266,7 @@ async def run(arguments: argparse.Namespace) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         async with open_resources(settings) as resources:
             for name in arguments.sets:
-                sets = await collect(resources, arguments.data, [name], arguments.questions)
+                sets = await collect(resources, arguments.data, [name], arguments.questions, arguments.stores)
                 (folder / f"{name}-{arguments.profile}.pickle").write_bytes(pickle.dumps(sets[name]))
                 console.print(f"{name}: {len(sets[name])} questions")
         return
@@ -281,6 +283,7 @@ def main() -> None:
     parser.add_argument("--profile", choices=["best", "fast"], default="best")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--questions", type=int, default=300, help="how many of each set, drawn with a fixed seed")
+    parser.add_argument("--stores", type=int, default=None, help="only the first stores of each set")
     parser.add_argument(
         "--collect", action="store_true", help="ask the questions of stores that bench/recall.py filled"
     )

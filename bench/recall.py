@@ -12,7 +12,7 @@ import asyncio
 import json
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,17 @@ async def measure_documents(resources: Resources, data: Path, most: int | None, 
     return {"scores": {"all": {"questions": score.questions, **score.means()}}, "reachable@10": reachable}
 
 
+FIGURES = {"locomo": "recall@10", "longmemeval": "all@10", "lifebench": "recall@10", "tau2": "recall@10"}
+"""The figure by which each set counts in the mean of the sets."""
+
+
+def summary(report: Mapping[str, Any], profile: str) -> str:
+    """The figure of each set by this one setting, and their mean."""
+    found = {name: report[name]["scores"]["all"][figure] for name, figure in FIGURES.items() if name in report}
+    each = ", ".join(f"{name} {FIGURES[name]} {value:.3f}" for name, value in found.items())
+    return f"one setting, profile {profile}: {each}; mean {sum(found.values()) / max(len(found), 1):.3f}"
+
+
 async def run(arguments: argparse.Namespace) -> None:
     """Measure what was asked for, print it and write it down."""
     console = Console(width=140)
@@ -169,6 +180,8 @@ async def run(arguments: argparse.Namespace) -> None:
             report["tau2"] = await measure_documents(resources, banking, arguments.questions, console)
         elif arguments.only in {None, "tau2"}:
             console.print(f"tau2: not measured, {banking} is not there")
+    console.print(summary(report, arguments.profile))
+    console.print("bench/ranking.py has what weights learnt without a set are worth on it")
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"recall-{arguments.profile}.json"
     path.write_text(json.dumps(report, indent=1))

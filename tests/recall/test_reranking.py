@@ -11,6 +11,7 @@ from recordari.config import Settings
 from recordari.core.identity import Scope
 from recordari.core.items import Trust
 from recordari.models.pull import needed_models
+from recordari.recall.rules.confidence import Signs, confidence_of
 from recordari.recall.rules.numbering import Candidate
 from recordari.recall.rules.ranking import Ranked
 from recordari.recall.rules.reranking import MOST_CHARACTERS, blended, matching_part, passage
@@ -71,6 +72,24 @@ def test_small_differences_of_the_cross_encoder_count() -> None:
 def test_equal_scores_of_the_cross_encoder_change_nothing() -> None:
     assert order(blended(ranked(3.0, 2.0, 1.0), [0.2, 0.2, 0.2])) == [0, 1, 2]
     assert order(blended(ranked(2.0, 2.0), [0.1, 0.9])) == [1, 0]
+
+
+def test_a_clear_lead_stands_whatever_the_cross_encoder_says() -> None:
+    assert order(blended(ranked(4.0, 2.5), [0.0, 1.0])) == [0, 1]
+    assert order(blended(ranked(3.2, 2.5), [0.001, 0.9])) == [1, 0]
+
+
+def test_a_score_keeps_its_parts_with_what_was_read() -> None:
+    (first, second) = blended(ranked(1.0, 0.9), [0.99, 0.01])
+    assert first.read is not None and second.read is not None and second.read < 0 < first.read
+    assert first.score == pytest.approx(1.0 + first.parts["rerank"], abs=1e-4)
+
+
+def test_an_answer_that_the_cross_encoder_read_well_is_surer() -> None:
+    doubtful, sure = (
+        confidence_of(Signs(base=1.2, lead=1.0, other=0.0, agreed=1.0, read=read)) for read in (-8.0, 4.0)
+    )
+    assert doubtful + 0.2 < sure
 
 
 def test_the_profile_thorough_is_one_setting() -> None:

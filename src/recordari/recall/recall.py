@@ -460,6 +460,7 @@ class _Recall:
         merged: Folded,
         signs: Signs | None,
     ) -> dict[str, Any]:
+        told: dict[str, float | None] = asdict(signs) if signs is not None else {}
         return {
             "terms": {term: round(weight, 3) for term, weight in search.terms.items()},
             "terms_too_common": sorted(set(question.terms) - search.terms.keys()),
@@ -475,7 +476,7 @@ class _Recall:
             "candidates": dict(result.counts),
             "pending_embeddings": result.pending,
             **traced_items(ordered, merged, top_k=self.request.top_k),
-            "confidence": {name: round(value, 3) for name, value in asdict(signs).items()} if signs is not None else {},
+            "confidence": {name: round(value, 3) for name, value in told.items() if value is not None},
             "rerank": str(self.rerank),
             "milliseconds": self.timings,
         }

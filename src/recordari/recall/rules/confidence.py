@@ -7,13 +7,15 @@ with what answers it taken away, so that about half of the questions it learns f
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from recordari.recall.rules.ranking import Question, Ranked
 
 FIRST, COMPARED = 5, 11
 """The first items, and those that they are compared with after them."""
+LEAST, MOST = -10.0, 6.0
+"""Log-odds beyond these say no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,8 @@ class Signs:
     """1: the question names a speaker, and what fits best was said by another."""
     agreed: float
     """1: words and meaning both found the first item."""
+    read: float | None = None
+    """The highest log-odds that a cross-encoder gave one of the first items, −10 to 6; None if it has read none."""
 
 
 def signs_of(question: Question, ordered: Sequence[Ranked], *, found_by: Sequence[str]) -> Signs | None:
@@ -44,11 +48,21 @@ def signs_of(question: Question, ordered: Sequence[Ranked], *, found_by: Sequenc
         lead=compared[0].score - sum(rest) / (COMPARED - FIRST),
         other=float(len(named) == 1 and (best.candidate.speaker or "").casefold() not in named),
         agreed=float({"text", "vector"} <= set(found_by)),
+        read=max((min(max(item.read, LEAST), MOST) for item in first if item.read is not None), default=None),
     )
 
 
-INTERCEPT = -2.46
-COEFFICIENTS = {"base": 0.9, "lead": 0.38, "other": -1.12, "agreed": 0.46}
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What each sign counts."""
+
+    intercept: float
+    coefficients: Mapping[str, float]
+
+
+UNREAD = Fit(-2.46, {"base": 0.9, "lead": 0.38, "other": -1.12, "agreed": 0.46})
+READ = Fit(-0.68, {"read": 0.19})
+"""With a cross-encoder: it has read the question and the items together, and the other signs add nothing to that."""
 
 UNLIKELY = 0.2
 """Below it an answer hardly contains what was asked."""
@@ -61,7 +75,8 @@ def confidence_of(signs: Signs | None) -> float:
     """The probability that the answer contains what was asked, 0 to 1, if half of all questions could be answered."""
     if signs is None:
         return 0.0
-    total = INTERCEPT + sum(weight * getattr(signs, name) for name, weight in COEFFICIENTS.items())
+    fit = UNREAD if signs.read is None else READ
+    total = fit.intercept + sum(weight * getattr(signs, name) for name, weight in fit.coefficients.items())
     return 1 / (1 + math.exp(-max(min(total, 30.0), -30.0)))
 
 

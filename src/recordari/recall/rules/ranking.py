@@ -107,6 +107,8 @@ class Ranked:
     ranks: Mapping[str, int | None] | None = None
     """The rank that each arm gave, in a trace."""
     similarity: float | None = None
+    read: float | None = None
+    """The log-odds that a cross-encoder gave it, if it has read it."""
 
 
 def ranked(

@@ -1,8 +1,7 @@
 """What a cross-encoder reads of each candidate, and how its scores join ours.
 
 It reads speaker, date and the part of the text that matches: without the first two it cannot tell who said it and when, and
-its time goes by length. Its scores only order the candidates of one question, so both scores are compared by how far they are
-from the mean of their question.
+its time goes by length. What it says of a candidate is one more part of its score, between 0 and 1 like the others.
 """
 
 from __future__ import annotations
@@ -17,14 +16,13 @@ from itertools import accumulate
 import numpy as np
 
 from recordari.core import text
-from recordari.recall.rules.numbering import Floats
 from recordari.recall.rules.ranking import Ranked
 
 RERANKED = 20  # R4
-SHARE = 1.2
-"""The weight of the cross-encoder's standardised score beside ours."""
-LEAST_SPREAD = 0.05
-"""The least deviation of our scores, as a share of the highest."""
+WEIGHT = 1.0
+"""The weight of the cross-encoder's part."""
+HALF, STEP = -2.0, 1.0
+"""The log-odds that count a half, and how far from there the part changes by a factor of e."""
 MOST_CHARACTERS = 480  # about 120 tokens
 _SENTENCE = re.compile(r"(?:[^.!?。！？\n]|[.!?](?=\S)){1,240}[.!?。！？\n]*\s*")
 _SMALLEST = 1e-6
@@ -58,20 +56,16 @@ def _worth(found: Sequence[Collection[str]], terms: Mapping[str, float]) -> floa
     return sum(terms[term] for term in set().union(*found))
 
 
+def log_odds(score: float) -> float:
+    """Of a score of the cross-encoder, 0 to 1: most are near 0, and an answer that stands in a chat is often below a tenth."""
+    return math.log((score + _SMALLEST) / (1 - score + _SMALLEST))
+
+
 def blended(head: Sequence[Ranked], scores: Sequence[float]) -> list[Ranked]:
-    """The candidates by our score and that of the cross-encoder (0 to 1), best first; the scale stays ours."""
-    own = np.array([item.score for item in head])
-    # Most pairs score near 0 or near 1: as log-odds they differ again.
-    odds = np.array([math.log((score + _SMALLEST) / (1 - score + _SMALLEST)) for score in scores])
-    # Where our scores hardly differ, it decides.
-    spread = max(float(own.std()), LEAST_SPREAD * float(np.abs(own).max())) or 1.0
-    added = SHARE * spread * _standardised(odds)
-    joined = [
-        replace(item, score=item.score + float(more), parts={**item.parts, "rerank": round(float(more), 4)})
-        for item, more in zip(head, added, strict=True)
-    ]
+    """The candidates by our score with what the cross-encoder (0 to 1) adds, best first."""
+    joined = []
+    for item, score in zip(head, scores, strict=True):
+        odds = log_odds(score)
+        more = WEIGHT / (1 + math.exp((HALF - odds) / STEP))
+        joined.append(replace(item, score=item.score + more, parts={**item.parts, "rerank": round(more, 4)}, read=odds))
     return sorted(joined, key=lambda item: -item.score)
-
-
-def _standardised(values: Floats) -> Floats:
-    return np.asarray((values - values.mean()) / (values.std() or 1.0), dtype=np.float64)
