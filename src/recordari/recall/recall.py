@@ -146,9 +146,9 @@ class _Recall:
         try:
             interval = await self._interval()
             line = await self._line()
-            cached = await self._read_snapshot(view, terms, line)
-            view = await self._with_terms(view, terms)
-            search = self._search(terms, view, line, interval)
+            cached = await self._read_snapshot(view, line)
+            collection = await self._collection(view, terms, cached)
+            search = self._search(terms, view, collection, line, interval)
             lexical = await self._early(search) if cached is None else None
             vector, model_id, embedded = embedding.result() if embedding.done() else await embedding
         finally:
@@ -157,7 +157,7 @@ class _Recall:
         question = self._question(terms, model_id, interval, view.language)
         # Without a vector the model must not be named: vectors of different lengths would be compared.
         search = replace(search, vector=vector, model_id=model_id or "" if vector is not None else "")
-        result, merged = await self._find_best(question, search, lexical, view, cached)
+        result, merged = await self._find_best(question, search, lexical, view, collection, cached)
         shown = merged.kept[: max(RERANKED, self.request.top_k)]
         passages = await read_passages(self.resources, self.identity, shown)
         ordered, self.rerank = await reranked(
@@ -200,10 +200,10 @@ class _Recall:
         search: Search,
         lexical: LexicalHits | None,
         view: TenantView,
+        collection: Collection,
         cached: tuple[Snapshot, bool] | None,
     ) -> tuple[SearchResult, Folded]:
         """The best candidates without repetitions; ranks more of them if most say the same."""
-        collection = view.collection(question.terms)
         for limit in (self._enough(search), MOST_RANKED):
             if cached is not None and search.vector is not None:
                 result = await self._in_snapshot(question, search, collection, limit, *cached)
@@ -248,11 +248,16 @@ class _Recall:
             else await memory_storage.read_line(self.resources.database, self.identity)
         )
 
-    async def _with_terms(self, view: TenantView, terms: Sequence[str]) -> TenantView:
-        """The view with the frequencies of these terms."""
-        if all(term in view.frequencies for term in terms):
-            return view
-        return await self.resources.get(TenantViews).with_terms(self.resources.database, self.identity, terms)
+    async def _collection(
+        self, view: TenantView, terms: Sequence[str], cached: tuple[Snapshot, bool] | None
+    ) -> Collection:
+        """How common the terms are: in the memory itself where it was read whole, else in the tenant."""
+        own = cached[0].collection(terms) if cached is not None else None
+        if own is not None:
+            return own
+        if not all(term in view.frequencies for term in terms):
+            view = await self.resources.get(TenantViews).with_terms(self.resources.database, self.identity, terms)
+        return view.collection(terms)
 
     async def _early(self, search: Search) -> LexicalHits:
         """Hits that need no vector."""
@@ -261,16 +266,10 @@ class _Recall:
         self._mark("early")
         return lexical
 
-    async def _read_snapshot(
-        self, view: TenantView, terms: Sequence[str], line: Sequence[SessionId]
-    ) -> tuple[Snapshot, bool] | None:
-        """The memory with a snapshot in the process, and whether it has work left; None if there is none.
-
-        The frequencies of new terms come in the same round trip.
-        """
+    async def _read_snapshot(self, view: TenantView, line: Sequence[SessionId]) -> tuple[Snapshot, bool] | None:
+        """The memory with a snapshot in the process, and whether it has work left; None if there is none."""
         request, embedder = self.request, self.resources.embedders.of(view.model_id)
-        filters = (request.since, request.until, request.source_id, request.include_superseded or None)
-        is_whole = not request.is_past and not any(value is not None for value in filters)
+        is_whole = not request.is_past and request.source_id is None and not request.include_superseded
         if embedder is None or Arm.VECTOR not in request.arms or not is_whole:
             return None
         visibility = Visibility(
@@ -280,13 +279,9 @@ class _Recall:
             line=tuple(line),
             archived=self._shows_archived,
         )
-        asked = view.ask_terms(self.identity, terms)
         cached = await self.resources.get(SnapshotCache).read(
-            self.resources.database, visibility, model_id=embedder.model_id, topics=INDEX_TOPICS, also=asked
+            self.resources.database, visibility, model_id=embedder.model_id, topics=INDEX_TOPICS
         )
-        for one in asked:
-            if one.was_sent:
-                view.learn(one)
         self._mark("candidates")
         return cached
 
@@ -315,6 +310,7 @@ class _Recall:
             snapshot.similarity(search.vector),
             terms=search.terms,
             interval=search.interval,
+            bounds=Interval(start=request.since, end=request.until) if request.since or request.until else None,
             entity_keys=search.entity_keys,
             follows_links=search.follows_links,
             depths=search.depths,
@@ -419,13 +415,18 @@ class _Recall:
         )
 
     def _search(
-        self, terms: Sequence[str], view: TenantView, line: Sequence[SessionId], interval: Interval | None
+        self,
+        terms: Sequence[str],
+        view: TenantView,
+        collection: Collection,
+        line: Sequence[SessionId],
+        interval: Interval | None,
     ) -> Search:
         """The search, still without the question's vector."""
         request = self.request
         embedder = self.resources.embedders.of(view.model_id)
         return Search(
-            terms=rare_terms(terms, view),
+            terms=rare_terms(terms, collection),
             vector=None,
             model_id=embedder.model_id if embedder is not None and Arm.VECTOR in request.arms else "",
             entity_keys=[entity.key for entity in entities_in(request.query)],

@@ -14,7 +14,7 @@ import numpy as np
 from recordari.core import text
 from recordari.core.identity import AskedScope
 from recordari.kit.resources import Resources
-from recordari.memory.rules import REQUEST_TERMS, embedded_text
+from recordari.memory.rules import REQUEST_TERMS, Collection, embedded_text
 from recordari.memory.tenant_view import TenantView
 from recordari.models.base import fail_open
 from recordari.models.static import StaticTokens
@@ -65,9 +65,8 @@ def filters_of(request: RecallRequest) -> dict[str, Any]:
     return filters
 
 
-def rare_terms(terms: Sequence[str], view: TenantView) -> dict[str, float]:
+def rare_terms(terms: Sequence[str], collection: Collection) -> dict[str, float]:
     """The rarest terms with their weights: as many as find a few thousand items in all, and always one."""
-    collection = view.collection(terms)
     chosen: dict[str, float] = {}
     postings = 0
     for term in sorted(dict.fromkeys(terms), key=collection.frequencies.__getitem__)[:MOST_TERMS]:

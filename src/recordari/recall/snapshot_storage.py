@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from recordari.core.identity import AskedScope, Scope
 from recordari.core.items import READ_COLUMNS, Item, Kind, Tier, Trust
-from recordari.db.database import BatchedQuery, Database
+from recordari.db.database import Database
 from recordari.db.pipeline import EncodedValue, RawAnswer
 from recordari.db.queries import Queries, Query
 from recordari.db.records import reader
@@ -209,12 +209,10 @@ async def find_visible_versions(
     return VisibleVersions(changes=answer.value(0, 0), versions=versions or b"", waiting=answer.value(0, 2))
 
 
-async def find_state(
-    database: Database, visibility: Visibility, *, topics: Sequence[str], also: Sequence[BatchedQuery[Any]]
-) -> tuple[int, bool]:
+async def find_state(database: Database, visibility: Visibility, *, topics: Sequence[str]) -> tuple[int, bool]:
     """How often the visible items have changed, and whether the topics have work left."""
     query, parameters = _query(queries.memory_state, visibility, tuple(topics))
-    answer = await database.execute_raw(visibility.identity, query, parameters, also)
+    answer = await database.execute_raw(visibility.identity, query, parameters)
     return answer.value(0, 0), answer.value(0, 1)
 
 
@@ -225,12 +223,11 @@ async def find_owned_rows(
     *,
     topics: Sequence[str],
     limit: int,
-    also: Sequence[BatchedQuery[Any]],
 ) -> OwnedRead:
     """All visible items of a small memory."""
     query, parameters = _query(queries.owned_rows, visibility, tuple(topics))
     values = {**parameters, "model_id": model_id, "limit": limit}
-    answer = await database.execute_raw(visibility.identity, query, values, also)
+    answer = await database.execute_raw(visibility.identity, query, values)
     state = VisibleVersions(changes=answer.value(0, 0), waiting=answer.value(0, 1), versions=answer.sent(0, 4) or b"")
     return OwnedRead(state=state, links=answer.sent(0, 3) or b"", answer=answer)
 
@@ -244,12 +241,11 @@ async def find_changed_rows(
     entries: bytes,
     topics: Sequence[str],
     limit: int,
-    also: Sequence[BatchedQuery[Any]],
 ) -> OwnedRead:
     """The state, and the items that are not among the entries; no items if the count of changes is the known one."""
     query, parameters = _query(queries.changed_rows, visibility, tuple(topics))
     values = {**parameters, "model_id": model_id, "known": known, "entries": entries, "limit": limit}
-    answer = await database.execute_raw(visibility.identity, query, values, also)
+    answer = await database.execute_raw(visibility.identity, query, values)
     state = VisibleVersions(changes=answer.value(0, 0), waiting=answer.value(0, 1), versions=answer.sent(0, 2) or b"")
     return OwnedRead(state=state, links=answer.sent(0, 3) or b"", answer=answer)
 
