@@ -217,10 +217,22 @@ class Database:
         connection, answers = await self._round_trip(parts, role=role_of(identity))
         return rows_of(connection, answers[-1])
 
-    async def execute_raw(self, identity: Identity, query: Query, parameters: Mapping[str, Any]) -> RawAnswer:
-        """The same for a query whose rows are read one by one."""
+    async def execute_raw(
+        self,
+        identity: Identity,
+        query: Query,
+        parameters: Mapping[str, Any],
+        meanwhile: Callable[[], object] | None = None,
+    ) -> RawAnswer:
+        """The same for a query whose rows are read one by one; `meanwhile` is called while the server works."""
+
+        def more() -> Iterator[Part]:
+            if meanwhile is not None:
+                meanwhile()
+            yield from ()
+
         parts = [self._binding.bind(identity), (query, with_bound({"tenant_id": identity.tenant_id}, parameters))]
-        _, answers = await self._round_trip(parts, role=role_of(identity))
+        _, answers = await self._round_trip(parts, more, role=role_of(identity))
         return RawAnswer(query, answers[-1])
 
     async def pipeline(

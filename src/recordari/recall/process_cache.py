@@ -162,11 +162,15 @@ class SnapshotCache:
         *,
         model_id: str,
         topics: Sequence[str],
+        meanwhile: Callable[[], object],
     ) -> tuple[Snapshot, bool] | None:
-        """The items visible now, and whether the topics have work left; None when the database must be searched."""
+        """The items visible now, and whether the topics have work left; None when the database must be searched.
+
+        `meanwhile` is called while the database reads a small memory; of another one perhaps not at all.
+        """
         key = _Key(visibility, model_id)
         if self._large.get(key) is None:
-            owned = await self._read_owned(database, key, topics)
+            owned = await self._read_owned(database, key, topics, meanwhile)
             if owned is not None:
                 return owned
         snapshot = self._snapshots.get(key)
@@ -197,6 +201,7 @@ class SnapshotCache:
         database: Database,
         key: _Key,
         topics: Sequence[str],
+        meanwhile: Callable[[], object],
     ) -> tuple[Snapshot, bool] | None:
         """Read a small memory; of one that is at hand only what has changed. None if it is not small."""
         before = self._snapshots.get(key)
@@ -204,11 +209,13 @@ class SnapshotCache:
             before = None
         is_whole = before is not None and before.links is not None and not before.is_incomplete
         if before is not None and is_whole and before.is_steady:
-            changes, waiting = await snapshot_storage.find_state(database, key.visibility, topics=topics)
+            changes, waiting = await snapshot_storage.find_state(
+                database, key.visibility, topics=topics, meanwhile=meanwhile
+            )
             if changes == before.state.changes:
                 self._keep(key, before)
                 return before, waiting
-        owned = await self._read_rows(database, key, before, topics, is_whole=is_whole)
+        owned = await self._read_rows(database, key, before, topics, meanwhile, is_whole=is_whole)
         if owned.is_beyond(MOST_OWNED):
             self._large.put(key, True)
             return None
@@ -225,12 +232,13 @@ class SnapshotCache:
         key: _Key,
         before: Snapshot | None,
         topics: Sequence[str],
+        meanwhile: Callable[[], object],
         *,
         is_whole: bool,
     ) -> OwnedRead:
         if before is None:
             return await snapshot_storage.find_owned_rows(
-                database, key.visibility, key.model_id, topics=topics, limit=MOST_OWNED + 1
+                database, key.visibility, key.model_id, topics=topics, limit=MOST_OWNED + 1, meanwhile=meanwhile
             )
         return await snapshot_storage.find_changed_rows(
             database,
@@ -240,6 +248,7 @@ class SnapshotCache:
             entries=before.embedded,
             topics=topics,
             limit=MOST_OWNED + 1,
+            meanwhile=meanwhile,
         )
 
     async def _current_state(self, database: Database, key: _Key, topics: Sequence[str]) -> VisibleVersions:
