@@ -38,7 +38,13 @@ async def ana(memory: Memory) -> Memory:
     user = memory.bound(Identity(tenant_id=memory.identity.tenant_id)).acting_as(user="ana")
     await user.remember_many(
         [
-            NewItem(content=text, scope=Scope.USER, source_ref=text, event_time=datetime(2026, 5, day, tzinfo=UTC))
+            NewItem(
+                content=text,
+                scope=Scope.USER,
+                source_ref=text,
+                speaker="Ada" if day % 2 else "Ben",
+                event_time=datetime(2026, 5, day, tzinfo=UTC),
+            )
             for day, text in enumerate(PETS, start=1)
         ]
     )
@@ -65,6 +71,7 @@ async def test_the_answer_and_its_trace_are_those_of_the_database(ana: Memory, m
         ("cat or parrot", {}),
         ("What did Ada adopt in 2025?", {}),
         ("larger bowl", {}),
+        ("What did Ben say about the parrot?", {}),  # a speaker's name is as common as what they said
         ("animals", {"since": second}),
         ("animals", {"until": fourth}),
         ("Who is Pixel?", {"since": second, "until": fourth}),

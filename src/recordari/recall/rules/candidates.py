@@ -292,7 +292,7 @@ class Columns:
     def collection(self, terms: Sequence[str], repetitions: Ids) -> Statistics:
         """How common terms are in these rows; those that repeat another row do not count."""
         terms = list(dict.fromkeys(terms))
-        has, lengths = self.counts(terms)[:, :-1] > 0, self.lengths
+        has, lengths = np.array(self.having(terms)).reshape(len(terms), -1), self.lengths
         if len(repetitions):
             counted = np.ones(len(self.rows), dtype=np.bool_)
             counted[repetitions] = False
