@@ -130,7 +130,8 @@ def main() -> None:
         Client(processes, "admin").ask("PATCH", "/v1/tenant", {"settings": {"extraction": extraction}})
         for many in map(int, asked.items.split(",")):
             user = f"owner-of-{many}-{time.time_ns()}"
-            Client(processes).ask("POST", "/v1/items", {"content": "The first one."}, user=user)  # loads the model
+            # Loads the model.
+            Client(processes).ask("POST", "/v1/items", {"content": "The first one.", "scope": "user"}, user=user)
             wait_until_idle(processes)
             one = {"items": many, "import": import_items(processes, user, many)}
             found["sizes"].append(one | {"recall": recall(processes, user, asked.questions, asked.clients)})

@@ -101,14 +101,14 @@ class Processes:
         """Seconds of CPU so far, children included."""
         postmaster = int((self.home / "postgres" / "postmaster.pid").read_text().splitlines()[0])
         return {
-            "server": tree_cpu(self.server.pid),
-            "worker": tree_cpu(self.worker.pid),
+            "server": tree_cpu(self.server.pid, without=postmaster),  # which it has started
+            "worker": tree_cpu(self.worker.pid, without=postmaster),
             "postgres": tree_cpu(postmaster),
         }
 
 
-def tree_cpu(pid: int) -> float:
-    """Seconds of CPU of a process, its children that ended, and those that run."""
+def tree_cpu(pid: int, *, without: int | None = None) -> float:
+    """Seconds of CPU of a process, its children that ended, and those that run; without one of these and its own."""
     parents: dict[int, list[int]] = {}
     figures: dict[int, list[str]] = {}
     for entry in (path.name for path in Path("/proc").iterdir()):
@@ -121,7 +121,7 @@ def tree_cpu(pid: int) -> float:
     while waiting:
         one = waiting.pop()
         total += sum(map(int, figures[one][11:15])) if one in figures else 0
-        waiting += parents.get(one, ())
+        waiting += (child for child in parents.get(one, ()) if child != without)
     return total / TICK
 
 

@@ -80,6 +80,14 @@ class InstantKnownEmbedder(KnownEmbedder):
             return self.behind.embed_now(text)
         return cast("Vector", self.vectors.matrix[row])
 
+    def embed_query_now(self, text: str) -> Vector | None:
+        """The vector of a question."""
+        row = self.vectors.queries.get(text)
+        if row is None:
+            self.misses += 1
+            return self.behind.embed_query_now(text)
+        return cast("Vector", self.vectors.matrix[row])
+
 
 class Recordari(Contestant):
     """One tenant for each conversation of a space, or one of all users; facts are taken from messages only if asked for.

@@ -512,7 +512,7 @@ async def test_the_trace_says_what_was_left_out_and_why(memory: Memory) -> None:
         "session": "no session is named",
         "user": "no user is named",
     }
-    assert answer.trace["searched_in"] == "database" and not answer.trace["items"]
+    assert answer.trace["searched_in"] == "process" and not answer.trace["items"]
 
 
 async def test_an_item_says_what_found_it(chat: Memory) -> None:

@@ -144,6 +144,8 @@ class Broken:
     def embed_now(self, text: str) -> Vector:
         raise RuntimeError(len(text))
 
+    embed_query_now = embed_now
+
 
 async def test_a_model_that_fails_leaves_it_to_the_job(chat: Memory) -> None:
     primary = chat.resources.embedders.primary

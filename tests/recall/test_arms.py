@@ -29,7 +29,7 @@ def found(facts: int, others: int, *, depth: int, separate_facts: bool, ordered:
     rows = [row(number, is_fact=number < facts) for number in range(facts + others)]
     similarity = np.array([0.9] * facts + [0.5 - 0.01 * number for number in range(others)])
     return find_rows(
-        Columns(rows=rows), similarity, terms={}, interval=None, entity_keys=[], follows_links=False,
+        Columns(rows=rows), similarity, terms={}, interval=None, bounds=None, entity_keys=[], follows_links=False,
         depths=Depths(vector=depth), separate_facts=separate_facts, ordered=ordered,
     )  # fmt: skip
 
@@ -61,7 +61,7 @@ def test_a_link_is_followed_through_names_that_few_mention() -> None:
 
     def looked(*, follows_links: bool) -> ArmHits:
         return find_rows(
-            Columns(rows=rows), np.full(40, np.nan), terms={}, interval=None, entity_keys=["leo"],
+            Columns(rows=rows), np.full(40, np.nan), terms={}, interval=None, bounds=None, entity_keys=["leo"],
             follows_links=follows_links, depths=Depths(), separate_facts=False, ordered=True,
         )  # fmt: skip
 

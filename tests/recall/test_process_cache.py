@@ -38,7 +38,13 @@ async def ana(memory: Memory) -> Memory:
     user = memory.bound(Identity(tenant_id=memory.identity.tenant_id)).acting_as(user="ana")
     await user.remember_many(
         [
-            NewItem(content=text, scope=Scope.USER, source_ref=text, event_time=datetime(2026, 5, day, tzinfo=UTC))
+            NewItem(
+                content=text,
+                scope=Scope.USER,
+                source_ref=text,
+                speaker="Ada" if day % 2 else "Ben",
+                event_time=datetime(2026, 5, day, tzinfo=UTC),
+            )
             for day, text in enumerate(PETS, start=1)
         ]
     )
@@ -58,13 +64,26 @@ async def everything(memory: Memory) -> set[str]:
 
 
 async def test_the_answer_and_its_trace_are_those_of_the_database(ana: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    for question in ("dog", "Who is Pixel?", "cat or parrot", "What did Ada adopt in 2025?", "larger bowl"):
+    second, fourth = datetime(2026, 5, 2, tzinfo=UTC), datetime(2026, 5, 4, tzinfo=UTC)
+    asked: list[tuple[str, dict[str, datetime]]] = [
+        ("dog", {}),
+        ("Who is Pixel?", {}),
+        ("cat or parrot", {}),
+        ("What did Ada adopt in 2025?", {}),
+        ("larger bowl", {}),
+        ("What did Ben say about the parrot?", {}),  # a speaker's name is as common as what they said
+        ("animals", {"since": second}),
+        ("animals", {"until": fourth}),
+        ("Who is Pixel?", {"since": second, "until": fourth}),
+    ]
+    for question, bounds in asked:
         ana.resources.forget_tenant(ana.identity.tenant_id)  # how rare words are is looked up anew for both
-        at_hand = await ana.recall(question, top_k=10, explain=True)
+        at_hand = await ana.recall(question, top_k=10, explain=True, **bounds)
+        assert at_hand.trace is not None and at_hand.trace["searched_in"] == "process"
         searching = Memory(ana.resources.replacing(SnapshotCache, SnapshotCache()), ana.identity)
         with monkeypatch.context() as larger:
             larger.setattr(process_cache, "MOST_OWNED", 0)
-            searched = await searching.recall(question, top_k=10, explain=True)
+            searched = await searching.recall(question, top_k=10, explain=True, **bounds)
         assert searched.trace is not None and searched.trace["searched_in"] == "database"
         assert texts(at_hand) == texts(searched)
         assert [one.score for one in at_hand.items] == pytest.approx([one.score for one in searched.items], abs=1e-3)
@@ -146,6 +165,18 @@ async def test_nobody_is_shown_what_is_at_hand_for_another(memory: Memory, ana: 
         for _ in range(3):
             assert await everything(stranger) == set()
     assert await everything(ana) == set(PETS)
+
+
+async def test_what_others_say_changes_no_score(ana: Memory) -> None:
+    async def scores() -> dict[str, float]:
+        return {item.content: item.score for item in (await ana.recall("the grey cat", top_k=10)).items}
+
+    before = await scores()
+    bob = ana.acting_as(user="bob")
+    await bob.remember_many([NewItem(content=f"The grey cat number {n} slept", scope=Scope.USER) for n in range(300)])
+    await work_off(ana, "embed")
+    ana.resources.forget_tenant(ana.identity.tenant_id)
+    assert await scores() == before
 
 
 async def test_what_is_at_hand_serves_every_run_and_credential_of_the_same_user(ana: Memory) -> None:

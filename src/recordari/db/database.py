@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from functools import lru_cache
 from itertools import chain
 from typing import Any, Generic, TypeVar, cast
 
@@ -228,23 +226,21 @@ class Database:
         return rows_of(connection, answers[-1])
 
     async def execute_raw(
-        self, identity: Identity, query: Query, parameters: Mapping[str, Any], also: Sequence[BatchedQuery[Any]] = ()
+        self,
+        identity: Identity,
+        query: Query,
+        parameters: Mapping[str, Any],
+        meanwhile: Callable[[], object] | None = None,
     ) -> RawAnswer:
-        """The same for a query whose rows are read one by one; `also` are read before it, as their own identities."""
-        parts: list[Part] = []
-        for one in also:
-            reading = one.identity or identity
-            parts += [
-                self._binding.bind(reading),
-                (_as_role(one.query, role_of(reading)), one.parameters(_bound(reading))),
-            ]
-        parts += [
-            self._binding.bind(identity),
-            (_as_role(query, role_of(identity)), with_bound(_bound(identity), parameters)),
-        ]
-        connection, answers = await self._round_trip(parts, role=None)
-        for one, answer in zip(also, answers[1::2], strict=False):
-            one.receive(records_of(connection, answer))
+        """The same for a query whose rows are read one by one; `meanwhile` is called while the server works."""
+
+        def more() -> Iterator[Part]:
+            if meanwhile is not None:
+                meanwhile()
+            yield from ()
+
+        parts = [self._binding.bind(identity), (query, with_bound({"tenant_id": identity.tenant_id}, parameters))]
+        _, answers = await self._round_trip(parts, more, role=role_of(identity))
         return RawAnswer(query, answers[-1])
 
     async def pipeline(
@@ -395,16 +391,6 @@ class Database:
         return self._pool.statistics()
 
 
-def _bound(identity: Identity) -> dict[str, Any]:
-    return {"tenant_id": identity.tenant_id}
-
-
-@lru_cache(maxsize=256)
-def _as_role(query: Query, role: str | None) -> Query:
-    """The query under the name by which a connection keeps its plan for this role."""
-    return query if role is None else replace(query, name=f"{query.name}@{role}")
-
-
 async def _roll_back(connection: Connection) -> None:
     # After a pipeline that failed the server has rolled back by itself, and what was prepared is still there.
     is_idle = connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
@@ -459,12 +445,10 @@ def translated(error: BaseException) -> RecordariError | None:
 class BatchedQuery(Generic[T]):
     """A query that only reads, with its parameters; it has an `answer` after `Database.read_batch`."""
 
-    __slots__ = ("_answer", "_parameters", "_read", "_rows", "identity", "query")
+    __slots__ = ("_answer", "_parameters", "_read", "_rows", "query")
 
     def __init__(self, query: Query, read: Callable[[list[Record]], T], **parameters: Any) -> None:
         self.query = query
-        self.identity: Identity | None = None
-        """As whom `Database.execute_raw` reads it, if not as its caller."""
         self._read = read
         self._parameters = parameters
         self._rows: list[Record] | None = None
@@ -473,10 +457,6 @@ class BatchedQuery(Generic[T]):
     def receive(self, rows: list[Record]) -> None:
         """Take the rows of the last time that it was sent."""
         self._rows, self._answer = rows, None
-
-    @property
-    def was_sent(self) -> bool:
-        return self._rows is not None
 
     @property
     def answer(self) -> T:

@@ -4,6 +4,10 @@ The driver's pool hands its connections out in turn, so that the server process 
 Here the last few that came back are kept on a stack. All others, and those that stayed there for a while, go through the
 driver's pool, which renews, discards and opens them.
 
+A plan that was made while the tables were almost empty reads all rows of a tenant, and is kept until the server analyses
+them, which may take a minute: in that time an import makes them large. So while they are small, a connection forgets its
+plans each time that they have doubled.
+
 Behind a pooler in transaction mode, such as pgbouncer, every transaction may meet another server process. So no statement is
 kept prepared there, and each transaction begins with its settings.
 """
@@ -11,6 +15,7 @@ kept prepared there, and each transaction begins with its settings.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, cast
@@ -35,6 +40,11 @@ KEPT_FOR = 60.0
 
 RECONNECT_SECONDS = 0.5
 """The driver's pool waits ever longer between its tries; after this the next request tries at once."""
+
+LOOK_AGAIN = 1.0
+"""Seconds until a connection looks again how large the tables are."""
+FEW_BYTES, MANY_BYTES = 512 * 1024, 64 * 2**20
+"""Of the largest table: below the first no plan is bad, and past the second none is made that takes it for empty."""
 
 MIN_SIZE = 2
 """Connections that a process keeps open."""
@@ -87,6 +97,9 @@ class Pool:
         self._requests = 0
         self._is_open = False
         self._returning: set[asyncio.Task[None]] = set()
+        self._is_small = True
+        self._planned: WeakKeyDictionary[Connection, tuple[float, int]] = WeakKeyDictionary()
+        """When each connection looked at the size of the tables, and the size that its plans were made for."""
         self._pool: psycopg_pool.AsyncConnectionPool[Connection] = psycopg_pool.AsyncConnectionPool(
             dsn,
             connection_class=cast("type[Connection]", psycopg.AsyncConnection),
@@ -136,16 +149,37 @@ class Pool:
         """A connection, the one used last if it is free; give it back."""
         self._requests += 1
         if self._at_hand:
-            self.taken += 1
-            return self._at_hand.pop()
-        self._waiting += 1
-        try:
-            connection = await self._pool.getconn()
-        finally:
-            self._waiting -= 1
-        self._taken_at[connection] = monotonic()
+            connection = self._at_hand.pop()
+        else:
+            self._waiting += 1
+            try:
+                connection = await self._pool.getconn()
+            finally:
+                self._waiting -= 1
+            self._taken_at[connection] = monotonic()
         self.taken += 1
+        if self._is_small and self.opening is None:
+            try:
+                await self._plan_anew(connection)
+            except BaseException:
+                self.give_back(connection)
+                raise
         return connection
+
+    async def _plan_anew(self, connection: Connection) -> None:
+        """Forget plans that were made for smaller tables. A connection that fails here fails again where it is used."""
+        looked_at, planned_for = self._planned.get(connection, (None, 0))
+        if looked_at is not None and monotonic() - looked_at < LOOK_AGAIN:
+            return
+        with suppress(psycopg.Error):
+            async with connection.cursor(row_factory=scalar_row) as cursor:
+                await cursor.execute(queries.table_size.sql)
+                size = int(await cursor.fetchone() or 0)
+                if looked_at is not None and size > FEW_BYTES and size > 2 * planned_for:
+                    await cursor.execute("DISCARD PLANS")
+                    planned_for = size
+            self._is_small = size < MANY_BYTES
+            self._planned[connection] = (monotonic(), planned_for if looked_at is not None else size)
 
     def give_back(self, connection: Connection) -> None:
         """Hand a connection back without waiting; it stays at hand if it is sound, young and idle, and no one waits."""

@@ -7,3 +7,7 @@ SELECT pg_backend_pid()
 SELECT EXISTS (
     SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
     WHERE t.tgrelid = to_regclass('recordari.tenants') AND p.proname = 'citus_truncate_trigger')
+
+-- name: table_size
+-- The bytes of the largest table.
+SELECT pg_relation_size(to_regclass('recordari.items'))

@@ -348,20 +348,13 @@ def ask_written_count() -> BatchedQuery[int]:
     return BatchedQuery(queries.written_count, lambda rows: int(rows[0]["items"]))
 
 
-def ask_document_frequencies(identity: Identity, terms: Sequence[str]) -> BatchedQuery[dict[str, int]]:
-    literals = [tsquery_literal([term]) for term in terms]
+async def document_frequencies(database: Database, identity: Identity, terms: Sequence[str]) -> dict[str, int]:
     asked = BatchedQuery(
         queries.document_frequencies,
-        lambda rows: {term: row["frequency"] for term, row in zip(terms, rows, strict=True)},
-        queries=literals,
+        lambda rows: {term: int(row["frequency"]) for term, row in zip(terms, rows, strict=True)},
+        queries=[tsquery_literal([term]) for term in terms],
         cap=FREQUENCY_CAP,
     )
-    asked.identity = identity
-    return asked
-
-
-async def document_frequencies(database: Database, identity: Identity, terms: Sequence[str]) -> dict[str, int]:
-    asked = ask_document_frequencies(identity, terms)
     await database.read_batch(identity, [asked])
     return asked.answer
 

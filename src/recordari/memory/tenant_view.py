@@ -15,7 +15,7 @@ from typing import Any
 from recordari.core.cache import BoundedMap
 from recordari.core.identity import Identity, TenantId, job_identity
 from recordari.core.telemetry import get_log
-from recordari.db.database import BatchedQuery, Database
+from recordari.db.database import Database
 from recordari.errors import RecordariError
 from recordari.memory import storage as memory_storage
 from recordari.memory import vector_storage
@@ -63,19 +63,12 @@ class TenantView:
     def lasts(self) -> float:
         return min(max(self.items / 1_000, SHORTEST), LONGEST)
 
-    def ask_terms(self, identity: Identity, terms: Sequence[str]) -> list[BatchedQuery[dict[str, int]]]:
-        """The query for the frequencies of terms that are not known; none if all are."""
-        unknown = [term for term in dict.fromkeys(terms) if term not in self.frequencies]
-        # Of the whole tenant, as the view is.
-        of_all = job_identity(identity.tenant_id, "view")
-        return [memory_storage.ask_document_frequencies(of_all, unknown)] if unknown else []
-
-    def learn(self, asked: BatchedQuery[dict[str, int]]) -> None:
+    def learn(self, frequencies: Mapping[str, int]) -> None:
         """Keep the frequencies that were read."""
         if len(self.frequencies) > MOST_TERMS:
             self.frequencies.clear()
         items = self.distinct_items + self.passages
-        self.frequencies |= {term: _uncapped(count, items) for term, count in asked.answer.items()}
+        self.frequencies |= {term: _uncapped(count, items) for term, count in frequencies.items()}
 
     def collection(self, terms: Sequence[str]) -> Collection:
         """Statistics for the ranker; a word is not more common because facts repeat it."""
@@ -144,9 +137,11 @@ class TenantViews:
     async def with_terms(self, database: Database, identity: Identity, terms: Sequence[str]) -> TenantView:
         """The view, with the frequencies of these terms."""
         view = await self.get(database, identity)
-        for asked in view.ask_terms(identity, terms):
-            await database.read_batch(job_identity(identity.tenant_id, "view"), [asked])
-            view.learn(asked)
+        unknown = [term for term in dict.fromkeys(terms) if term not in view.frequencies]
+        if unknown:
+            # Of the whole tenant, as the view is.
+            of_all = job_identity(identity.tenant_id, "view")
+            view.learn(await memory_storage.document_frequencies(database, of_all, unknown))
         return view
 
     def forget_tenant(self, tenant_id: TenantId) -> None:

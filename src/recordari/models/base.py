@@ -45,6 +45,9 @@ class InstantEmbedder(Embedder, Protocol):
     def embed_now(self, text: str) -> Vector | None:
         """Embed one passage in this thread; None before the model is loaded."""
 
+    def embed_query_now(self, text: str) -> Vector | None:
+        """The same for a question."""
+
 
 @runtime_checkable
 class Reranker(Protocol):

@@ -113,10 +113,15 @@ class StaticEmbedder(ThreadedEmbedder):
 
     async def embed_query(self, text: str) -> Vector:
         """Embed one question, in this thread if the table is loaded: a call of another thread takes longer."""
+        vector = self.embed_query_now(text)
+        return vector if vector is not None else await super().embed_query(text)
+
+    def embed_query_now(self, text: str) -> Vector | None:
+        """The same; None before the table is loaded."""
         vector = self._questions.get(text)
         if vector is None and (new := self.embed_now(text)) is not None:
             vector = self._questions.put(text, new)
-        return vector if vector is not None else await super().embed_query(text)
+        return vector
 
     def embed_now(self, text: str) -> Vector | None:
         """Embed one passage in this thread, which takes a fraction of a millisecond; None before the table is loaded."""

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from recordari.core.cache import BoundedMap
 from recordari.core.identity import Identity, SessionId, TenantId
 from recordari.db.database import BatchedQuery, Database
+from recordari.memory.rules import Collection
 from recordari.memory.storage import ask_line
 from recordari.recall import snapshot_storage, storage
 from recordari.recall.request import RecallAnswer, RecallRequest
@@ -105,6 +106,10 @@ class Snapshot:
         both = marked(len(self.items), np.array(rows, dtype=np.int64))[self.links].all(axis=1)
         return [(self.items[fact].item_id, self.items[source].item_id) for fact, source in self.links[both].tolist()]
 
+    def collection(self, terms: Sequence[str]) -> Collection | None:
+        """How common terms are among the items that are no repetitions; None where it is not known which are."""
+        return self.columns.collection(terms, self.links[:, 0]) if self.links is not None else None
+
     def similarity(self, vector: NDArray[np.float32]) -> Floats:
         """How near each item is to a vector; not a number for an item without one."""
         if self.vectors.shape[1] != len(vector):  # nothing is embedded yet
@@ -157,15 +162,15 @@ class SnapshotCache:
         *,
         model_id: str,
         topics: Sequence[str],
-        also: Sequence[BatchedQuery[Any]] = (),
+        meanwhile: Callable[[], object],
     ) -> tuple[Snapshot, bool] | None:
         """The items visible now, and whether the topics have work left; None when the database must be searched.
 
-        `also` is read in the same round trip, if the memory may be small; look whether it was.
+        `meanwhile` is called while the database reads a small memory; of another one perhaps not at all.
         """
         key = _Key(visibility, model_id)
         if self._large.get(key) is None:
-            owned = await self._read_owned(database, key, topics, also)
+            owned = await self._read_owned(database, key, topics, meanwhile)
             if owned is not None:
                 return owned
         snapshot = self._snapshots.get(key)
@@ -196,7 +201,7 @@ class SnapshotCache:
         database: Database,
         key: _Key,
         topics: Sequence[str],
-        also: Sequence[BatchedQuery[Any]],
+        meanwhile: Callable[[], object],
     ) -> tuple[Snapshot, bool] | None:
         """Read a small memory; of one that is at hand only what has changed. None if it is not small."""
         before = self._snapshots.get(key)
@@ -204,12 +209,13 @@ class SnapshotCache:
             before = None
         is_whole = before is not None and before.links is not None and not before.is_incomplete
         if before is not None and is_whole and before.is_steady:
-            changes, waiting = await snapshot_storage.find_state(database, key.visibility, topics=topics, also=also)
+            changes, waiting = await snapshot_storage.find_state(
+                database, key.visibility, topics=topics, meanwhile=meanwhile
+            )
             if changes == before.state.changes:
                 self._keep(key, before)
                 return before, waiting
-            also = ()
-        owned = await self._read_rows(database, key, before, topics, also, is_whole=is_whole)
+        owned = await self._read_rows(database, key, before, topics, meanwhile, is_whole=is_whole)
         if owned.is_beyond(MOST_OWNED):
             self._large.put(key, True)
             return None
@@ -226,13 +232,13 @@ class SnapshotCache:
         key: _Key,
         before: Snapshot | None,
         topics: Sequence[str],
-        also: Sequence[BatchedQuery[Any]],
+        meanwhile: Callable[[], object],
         *,
         is_whole: bool,
     ) -> OwnedRead:
         if before is None:
             return await snapshot_storage.find_owned_rows(
-                database, key.visibility, key.model_id, topics=topics, limit=MOST_OWNED + 1, also=also
+                database, key.visibility, key.model_id, topics=topics, limit=MOST_OWNED + 1, meanwhile=meanwhile
             )
         return await snapshot_storage.find_changed_rows(
             database,
@@ -242,7 +248,7 @@ class SnapshotCache:
             entries=before.embedded,
             topics=topics,
             limit=MOST_OWNED + 1,
-            also=also,
+            meanwhile=meanwhile,
         )
 
     async def _current_state(self, database: Database, key: _Key, topics: Sequence[str]) -> VisibleVersions:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
-from functools import partial
+from datetime import datetime
+from functools import cache, partial
 from typing import Any
 from uuid import UUID
 
-from recordari.core import text
 from recordari.core.identity import AskedScope, Identity, Scope, SessionId, checked_choice, checked_id
 from recordari.core.items import Kind
 from recordari.db import outbox
@@ -18,7 +17,7 @@ from recordari.errors import InvalidInput
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.memory.index import EMBED_TOPIC, INDEX_TOPICS
-from recordari.memory.rules import Collection, asked_by, entities_in
+from recordari.memory.rules import Collection
 from recordari.memory.tenant_view import TenantView, TenantViews
 from recordari.recall import storage
 from recordari.recall.accesses import RecallTimes, note_use
@@ -41,19 +40,17 @@ from recordari.recall.rules.folding import Folded, SaidItem, folded, newer_first
 from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Question, Ranked, ranked, with_own_ranks, with_ranks
 from recordari.recall.rules.reranking import RERANKED
 from recordari.recall.rules.sources import HISTORY_KINDS, Archive, RecallSettings, left_out, searched
-from recordari.recall.rules.steps import is_bridging
 from recordari.recall.rules.temporal.times import Interval, question_interval, written_interval
 from recordari.recall.search import (
-    asker_named,
+    ReadQuestion,
     depths_of,
     exact_below,
     filters_of,
     rare_terms,
+    read_question,
     scope_weights,
     start_embedding,
-    tokens_of,
     weights_of,
-    words_of,
 )
 from recordari.recall.storage import LexicalHits, Search, Visibility
 from recordari.tenants.tenants import TenantCache
@@ -140,24 +137,28 @@ class _Recall:
     async def answer(self) -> RecallAnswer:
         view = await self.resources.get(TenantViews).get(self.resources.database, self.identity)
         self._choose_places(view)
-        terms = text.search_terms(self.request.query, view.language)
+        is_instant = self.resources.embedders.instant(view.model_id) is not None
         # A model may take longest: meanwhile everything happens that needs no vector.
-        embedding = await start_embedding(self.resources, self.request, view)
+        embedding = None if is_instant else start_embedding(self.resources, self.request, view)
+        read = partial(read_question, self.resources, self.identity, self.request, view, embedding, now=self._now)
+        asked = cache(read)  # while the database works
         try:
-            interval = await self._interval()
             line = await self._line()
-            cached = await self._read_snapshot(view, terms, line)
-            view = await self._with_terms(view, terms)
-            search = self._search(terms, view, line, interval)
+            cached = await self._read_snapshot(view, line, asked)
+            interval = await self._interval(asked().interval)
+            collection = await self._collection(view, asked().terms, cached)
+            search = self._search(asked(), view, collection, line, interval)
             lexical = await self._early(search) if cached is None else None
+            embedding = asked().embedding
             vector, model_id, embedded = embedding.result() if embedding.done() else await embedding
         finally:
-            embedding.cancel()
+            if embedding is not None:
+                embedding.cancel()
         self._mark("prepare")
-        question = self._question(terms, model_id, interval, view.language)
+        question = self._question(asked(), model_id, interval)
         # Without a vector the model must not be named: vectors of different lengths would be compared.
         search = replace(search, vector=vector, model_id=model_id or "" if vector is not None else "")
-        result, merged = await self._find_best(question, search, lexical, view, cached)
+        result, merged = await self._find_best(question, search, lexical, view, collection, cached)
         shown = merged.kept[: max(RERANKED, self.request.top_k)]
         passages = await read_passages(self.resources, self.identity, shown)
         ordered, self.rerank = await reranked(
@@ -200,10 +201,10 @@ class _Recall:
         search: Search,
         lexical: LexicalHits | None,
         view: TenantView,
+        collection: Collection,
         cached: tuple[Snapshot, bool] | None,
     ) -> tuple[SearchResult, Folded]:
         """The best candidates without repetitions; ranks more of them if most say the same."""
-        collection = view.collection(question.terms)
         for limit in (self._enough(search), MOST_RANKED):
             if cached is not None and search.vector is not None:
                 result = await self._in_snapshot(question, search, collection, limit, *cached)
@@ -229,14 +230,17 @@ class _Recall:
             return TRACED  # many facts may be merged with their messages, traced or not
         return (self.request.top_k if self.resources.reranker is None else max(RERANKED, self.request.top_k)) + SPARE
 
-    async def _interval(self) -> Interval | None:
+    @property
+    def _now(self) -> datetime:
+        """The moment that the words of the question are counted from."""
+        return self.request.as_of or self.request.known_at or self.resources.clock()
+
+    async def _interval(self, of_utc: Interval | None) -> Interval | None:
         """The time that the question names, in the zone of the user."""
-        query, now = self.request.query, self.request.as_of or self.request.known_at or self.resources.clock()
-        interval = question_interval(query, now=now, zone=UTC)
-        if interval is None or self.identity.user_id is None:
-            return interval
+        if of_utc is None or self.identity.user_id is None:
+            return of_utc
         zone = (await self.resources.get(TenantCache).get(self.resources.database, self.identity)).zone
-        return question_interval(query, now=now, zone=zone)
+        return question_interval(self.request.query, now=self._now, zone=zone)
 
     async def _line(self) -> Sequence[SessionId]:
         """The sessions of the caller's line: to search, and to leave out of history."""
@@ -248,11 +252,16 @@ class _Recall:
             else await memory_storage.read_line(self.resources.database, self.identity)
         )
 
-    async def _with_terms(self, view: TenantView, terms: Sequence[str]) -> TenantView:
-        """The view with the frequencies of these terms."""
-        if all(term in view.frequencies for term in terms):
-            return view
-        return await self.resources.get(TenantViews).with_terms(self.resources.database, self.identity, terms)
+    async def _collection(
+        self, view: TenantView, terms: Sequence[str], cached: tuple[Snapshot, bool] | None
+    ) -> Collection:
+        """How common the terms are: in the memory itself where it was read whole, else in the tenant."""
+        own = cached[0].collection(terms) if cached is not None else None
+        if own is not None:
+            return own
+        if not all(term in view.frequencies for term in terms):
+            view = await self.resources.get(TenantViews).with_terms(self.resources.database, self.identity, terms)
+        return view.collection(terms)
 
     async def _early(self, search: Search) -> LexicalHits:
         """Hits that need no vector."""
@@ -262,15 +271,11 @@ class _Recall:
         return lexical
 
     async def _read_snapshot(
-        self, view: TenantView, terms: Sequence[str], line: Sequence[SessionId]
+        self, view: TenantView, line: Sequence[SessionId], meanwhile: Callable[[], object]
     ) -> tuple[Snapshot, bool] | None:
-        """The memory with a snapshot in the process, and whether it has work left; None if there is none.
-
-        The frequencies of new terms come in the same round trip.
-        """
+        """The memory with a snapshot in the process, and whether it has work left; None if there is none."""
         request, embedder = self.request, self.resources.embedders.of(view.model_id)
-        filters = (request.since, request.until, request.source_id, request.include_superseded or None)
-        is_whole = not request.is_past and not any(value is not None for value in filters)
+        is_whole = not request.is_past and request.source_id is None and not request.include_superseded
         if embedder is None or Arm.VECTOR not in request.arms or not is_whole:
             return None
         visibility = Visibility(
@@ -280,13 +285,13 @@ class _Recall:
             line=tuple(line),
             archived=self._shows_archived,
         )
-        asked = view.ask_terms(self.identity, terms)
         cached = await self.resources.get(SnapshotCache).read(
-            self.resources.database, visibility, model_id=embedder.model_id, topics=INDEX_TOPICS, also=asked
+            self.resources.database,
+            visibility,
+            model_id=embedder.model_id,
+            topics=INDEX_TOPICS,
+            meanwhile=meanwhile,
         )
-        for one in asked:
-            if one.was_sent:
-                view.learn(one)
         self._mark("candidates")
         return cached
 
@@ -315,6 +320,7 @@ class _Recall:
             snapshot.similarity(search.vector),
             terms=search.terms,
             interval=search.interval,
+            bounds=Interval(start=request.since, end=request.until) if request.since or request.until else None,
             entity_keys=search.entity_keys,
             follows_links=search.follows_links,
             depths=search.depths,
@@ -402,34 +408,34 @@ class _Recall:
     def _mark(self, step: str) -> None:
         self.timings[step] = round((time.perf_counter() - self.started) * 1000, 3)
 
-    def _question(
-        self, terms: Sequence[str], model_id: str | None, interval: Interval | None, language: str
-    ) -> Question:
-        query = self.request.query
-        words = words_of(query)
-        tokens = self.resources.static_tokens
+    def _question(self, asked: ReadQuestion, model_id: str | None, interval: Interval | None) -> Question:
         return Question(
-            terms=terms,
-            words=frozenset(words),
-            wording=asked_by(query),
+            terms=asked.terms,
+            words=asked.words,
+            wording=asked.wording,
             interval=interval,
-            tokens=tokens_of(tokens, words, language=language) if tokens is not None else None,
+            tokens=asked.tokens,
             calibration=UNRELATED_SIMILARITY.get((model_id or "").partition("@")[0]),
-            asker=asker_named(self.identity.user_id, terms, language=language),
+            asker=asked.asker,
         )
 
     def _search(
-        self, terms: Sequence[str], view: TenantView, line: Sequence[SessionId], interval: Interval | None
+        self,
+        asked: ReadQuestion,
+        view: TenantView,
+        collection: Collection,
+        line: Sequence[SessionId],
+        interval: Interval | None,
     ) -> Search:
         """The search, still without the question's vector."""
         request = self.request
         embedder = self.resources.embedders.of(view.model_id)
         return Search(
-            terms=rare_terms(terms, view),
+            terms=rare_terms(asked.terms, collection),
             vector=None,
             model_id=embedder.model_id if embedder is not None and Arm.VECTOR in request.arms else "",
-            entity_keys=[entity.key for entity in entities_in(request.query)],
-            follows_links=is_bridging(request.query),
+            entity_keys=asked.entity_keys,
+            follows_links=asked.follows_links,
             interval=interval,
             kinds=self.kinds,
             scopes=self.scopes,

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from recordari.core import text
-from recordari.core.identity import AskedScope
+from recordari.core.identity import AskedScope, Identity
 from recordari.kit.resources import Resources
-from recordari.memory.rules import REQUEST_TERMS, embedded_text
+from recordari.memory.rules import REQUEST_TERMS, Collection, QuestionWording, asked_by, embedded_text, entities_in
 from recordari.memory.tenant_view import TenantView
-from recordari.models.base import fail_open
+from recordari.models.base import fail_open, fail_open_now
 from recordari.models.static import StaticTokens
 from recordari.recall.request import Arm, RecallRequest
 from recordari.recall.rules.arms import FULL_DEPTHS, Depths
@@ -24,6 +25,8 @@ from recordari.recall.rules.candidates import Tokens
 from recordari.recall.rules.numbering import ARMS
 from recordari.recall.rules.ranking import Weights
 from recordari.recall.rules.sources import RecallSettings
+from recordari.recall.rules.steps import is_bridging
+from recordari.recall.rules.temporal.times import Interval, question_interval
 
 MOST_POSTINGS = 4_000
 MOST_TERMS = 24
@@ -65,9 +68,8 @@ def filters_of(request: RecallRequest) -> dict[str, Any]:
     return filters
 
 
-def rare_terms(terms: Sequence[str], view: TenantView) -> dict[str, float]:
+def rare_terms(terms: Sequence[str], collection: Collection) -> dict[str, float]:
     """The rarest terms with their weights: as many as find a few thousand items in all, and always one."""
-    collection = view.collection(terms)
     chosen: dict[str, float] = {}
     postings = 0
     for term in sorted(dict.fromkeys(terms), key=collection.frequencies.__getitem__)[:MOST_TERMS]:
@@ -164,13 +166,58 @@ Embedding = tuple[np.ndarray | None, str | None, bool]
 """A question's vector, its model, and whether nothing failed; without a vector, recall goes on by words."""
 
 
-async def start_embedding(resources: Resources, request: RecallRequest, view: TenantView) -> asyncio.Future[Embedding]:
+def start_embedding(resources: Resources, request: RecallRequest, view: TenantView) -> asyncio.Future[Embedding]:
     """The question's vector when it is there; a model that is faster than a task has made it at once."""
-    if resources.embedders.instant(view.model_id) is None:
-        return asyncio.create_task(_embedded(resources, request, view))
-    embedding: asyncio.Future[Embedding] = asyncio.get_running_loop().create_future()
-    embedding.set_result(await _embedded(resources, request, view))
-    return embedding
+    embedder = resources.embedders.instant(view.model_id)
+    if embedder is not None and Arm.VECTOR in request.arms:
+        query = embedded_text(request.query, speaker=None, event_time=None)
+        vector = fail_open_now("embed_query", lambda: embedder.embed_query_now(query), fallback=None)
+        if vector is not None:
+            embedding: asyncio.Future[Embedding] = asyncio.get_running_loop().create_future()
+            embedding.set_result((vector, embedder.model_id, True))
+            return embedding
+    return asyncio.create_task(_embedded(resources, request, view))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadQuestion:
+    """What a question says."""
+
+    terms: Sequence[str]
+    words: frozenset[str]
+    wording: QuestionWording
+    interval: Interval | None
+    """In UTC."""
+    entity_keys: Sequence[str]
+    follows_links: bool
+    tokens: Tokens | None
+    asker: frozenset[str]
+    embedding: asyncio.Future[Embedding]
+
+
+def read_question(
+    resources: Resources,
+    identity: Identity,
+    request: RecallRequest,
+    view: TenantView,
+    embedding: asyncio.Future[Embedding] | None,
+    *,
+    now: datetime,
+) -> ReadQuestion:
+    """Read a question, and embed it unless that has begun; it needs no database."""
+    query, language, static = request.query, view.language, resources.static_tokens
+    words, terms = words_of(query), text.search_terms(query, language)
+    return ReadQuestion(
+        terms=terms,
+        words=frozenset(words),
+        wording=asked_by(query),
+        interval=question_interval(query, now=now, zone=UTC),
+        entity_keys=[entity.key for entity in entities_in(query)],
+        follows_links=is_bridging(query),
+        tokens=tokens_of(static, words, language=language) if static is not None else None,
+        asker=asker_named(identity.user_id, terms, language=language),
+        embedding=embedding or start_embedding(resources, request, view),
+    )
 
 
 async def _embedded(resources: Resources, request: RecallRequest, view: TenantView) -> Embedding:

@@ -6,7 +6,7 @@ have the columns of each item, which stay as the database sent them until the it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from recordari.core.identity import AskedScope, Scope
 from recordari.core.items import READ_COLUMNS, Item, Kind, Tier, Trust
-from recordari.db.database import BatchedQuery, Database
+from recordari.db.database import Database
 from recordari.db.pipeline import EncodedValue, RawAnswer
 from recordari.db.queries import Queries, Query
 from recordari.db.records import reader
@@ -210,11 +210,11 @@ async def find_visible_versions(
 
 
 async def find_state(
-    database: Database, visibility: Visibility, *, topics: Sequence[str], also: Sequence[BatchedQuery[Any]]
+    database: Database, visibility: Visibility, *, topics: Sequence[str], meanwhile: Callable[[], object]
 ) -> tuple[int, bool]:
     """How often the visible items have changed, and whether the topics have work left."""
     query, parameters = _query(queries.memory_state, visibility, tuple(topics))
-    answer = await database.execute_raw(visibility.identity, query, parameters, also)
+    answer = await database.execute_raw(visibility.identity, query, parameters, meanwhile)
     return answer.value(0, 0), answer.value(0, 1)
 
 
@@ -225,12 +225,12 @@ async def find_owned_rows(
     *,
     topics: Sequence[str],
     limit: int,
-    also: Sequence[BatchedQuery[Any]],
+    meanwhile: Callable[[], object],
 ) -> OwnedRead:
     """All visible items of a small memory."""
     query, parameters = _query(queries.owned_rows, visibility, tuple(topics))
     values = {**parameters, "model_id": model_id, "limit": limit}
-    answer = await database.execute_raw(visibility.identity, query, values, also)
+    answer = await database.execute_raw(visibility.identity, query, values, meanwhile)
     state = VisibleVersions(changes=answer.value(0, 0), waiting=answer.value(0, 1), versions=answer.sent(0, 4) or b"")
     return OwnedRead(state=state, links=answer.sent(0, 3) or b"", answer=answer)
 
@@ -244,12 +244,12 @@ async def find_changed_rows(
     entries: bytes,
     topics: Sequence[str],
     limit: int,
-    also: Sequence[BatchedQuery[Any]],
+    meanwhile: Callable[[], object],
 ) -> OwnedRead:
     """The state, and the items that are not among the entries; no items if the count of changes is the known one."""
     query, parameters = _query(queries.changed_rows, visibility, tuple(topics))
     values = {**parameters, "model_id": model_id, "known": known, "entries": entries, "limit": limit}
-    answer = await database.execute_raw(visibility.identity, query, values, also)
+    answer = await database.execute_raw(visibility.identity, query, values, meanwhile)
     state = VisibleVersions(changes=answer.value(0, 0), waiting=answer.value(0, 1), versions=answer.sent(0, 2) or b"")
     return OwnedRead(state=state, links=answer.sent(0, 3) or b"", answer=answer)
 

@@ -69,6 +69,7 @@ def find_rows(
     *,
     terms: Mapping[str, float],
     interval: Interval | None,
+    bounds: Interval | None,
     entity_keys: Sequence[str],
     follows_links: bool,
     depths: Depths,
@@ -77,23 +78,30 @@ def find_rows(
 ) -> ArmHits:
     """Find the rows that may answer: by words, meaning, time and names, and the one after each of these.
 
-    With separate facts, the depth of an arm counts for facts and for other rows on their own, so that no fact displaces
-    another row. The rows of an arm are sorted by score only if `ordered`, as a trace needs it.
+    Rows outside of the bounds are not found. With separate facts, the depth of an arm counts for facts and for other rows
+    on their own, so that no fact displaces another row. The rows of an arm are sorted by score only if `ordered`, as a
+    trace needs it.
     """
     many = len(columns)
-    best = partial(_best, columns.is_fact if separate_facts else None, ordered)
+    allowed = within(columns.moments, bounds) if bounds is not None else None
+    best = partial(_best, columns.is_fact if separate_facts else None, ordered, allowed)
     text = best(_by_words(columns, terms), depths.text) if terms and depths.text else _NOTHING
     embedded = np.flatnonzero(~np.isnan(similarity)) if depths.vector else _NOTHING
     vector = best((embedded, similarity[embedded]), depths.vector)
-    time = _best(None, ordered, _in_interval(columns, interval), depths.time) if interval and depths.time else _NOTHING
+    in_interval = partial(_best, None, ordered, allowed)
+    time = in_interval(_in_interval(columns, interval), depths.time) if interval and depths.time else _NOTHING
     entity = best(_naming(columns, entity_keys), depths.entity) if entity_keys and depths.entity else _NOTHING
     linked = _linked(columns, entity_keys, depths.entity) if follows_links and depths.entity else _NOTHING
+    if allowed is not None:
+        linked = linked[allowed[linked]]
     if len(linked):
         entity = np.concatenate([entity, linked[~np.isin(linked, entity)]])
     is_hit = np.zeros(many + 1, dtype=np.bool_)
     for arm in (text, vector, time, entity):
         is_hit[arm] = True
     is_hit[columns.after[is_hit[:-1]]] = True  # the one after a hit may be its answer
+    if allowed is not None:
+        is_hit[:-1] &= allowed
     results = SearchHits(
         hits=np.flatnonzero(is_hit[:-1]),
         similarity=similarity,
@@ -103,9 +111,11 @@ def find_rows(
     return ArmHits(text=text, vector=vector, time=time, entity=entity, results=results)
 
 
-def _best(is_fact: Mask | None, ordered: bool, scored: tuple[Ids, Floats], depth: int) -> Ids:
-    """The rows with the highest scores; with separate facts so many facts and so many others."""
+def _best(is_fact: Mask | None, ordered: bool, allowed: Mask | None, scored: tuple[Ids, Floats], depth: int) -> Ids:
+    """The allowed rows with the highest scores; with separate facts so many facts and so many others."""
     rows, scores = scored
+    if allowed is not None:
+        scores, rows = scores[allowed[rows]], rows[allowed[rows]]
     if is_fact is None:
         chosen = _highest(scores, depth)
     else:

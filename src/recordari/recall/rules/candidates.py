@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from recordari.core import text
 from recordari.core.cache import unlocked_property as cached_property
 from recordari.core.identity import AskedScope, Scope
+from recordari.memory.rules import Collection as Statistics
 from recordari.memory.rules import Trait
 from recordari.recall.rules.numbering import (
     ARMS,
@@ -280,10 +281,27 @@ class Columns:
 
     def counts(self, terms: Sequence[str]) -> Ids:
         """How often each row has each term, and a last 0; a line for each term."""
+        return np.array(self.cached_lines("counts", terms, self._counts)).reshape(len(terms), -1)
+
+    def _counts(self, terms: Sequence[str]) -> Ids:
         # Flat: to find the places in two dimensions takes ten times as long.
         found, many = np.flatnonzero(self._terms == text.hashes(terms)[:, None]), len(self.rows) + 1
         line, place = np.divmod(found, max(len(self._terms), 1))
         return np.bincount(line * many + self._term_rows[place], minlength=len(terms) * many).reshape(-1, many)
+
+    def collection(self, terms: Sequence[str], repetitions: Ids) -> Statistics:
+        """How common terms are in these rows; those that repeat another row do not count."""
+        terms = list(dict.fromkeys(terms))
+        has, lengths = np.array(self.having(terms)).reshape(len(terms), -1), self.lengths
+        if len(repetitions):
+            counted = np.ones(len(self.rows), dtype=np.bool_)
+            counted[repetitions] = False
+            has, lengths = has[:, counted], lengths[counted]
+        return Statistics(
+            items=len(lengths),
+            mean_length=float(lengths.mean()) if len(lengths) else 0.0,
+            frequencies=dict(zip(terms, np.count_nonzero(has, axis=1).tolist(), strict=True)),
+        )
 
     def having(self, terms: Sequence[str]) -> list[Mask]:
         """Which rows have each term, or a speaker whose name has it."""
@@ -309,7 +327,7 @@ class Columns:
         self, name: Hashable, keys: Sequence[K], make: Callable[[Sequence[K]], NDArray[Any]]
     ) -> list[NDArray[Any]]:
         """The line of each key; `make` makes those that are missing, all at once."""
-        lines = self.cached(name, dict[K, NDArray[Any]])
+        lines: dict[K, NDArray[Any]] = self.cached(name, dict)
         missing = [key for key in keys if key not in lines]
         if missing:
             if len(lines) > MOST_LINES:
