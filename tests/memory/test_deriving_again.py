@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from tests.working import work_off
 
 from recordari.app import Memory
 from recordari.memory import vector_storage
 from recordari.memory.rules import Entity, EntityKind
 
-LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
-
 
 async def entity_hits(memory: Memory, question: str) -> set[int]:
     """How many items the names of a question find, in the process and in the database."""
     traces = [
         (await memory.recall(question, explain=True)).trace,
-        (await memory.recall(question, explain=True, since=LONG_AGO)).trace,
+        (await memory.recall(question, explain=True, include_superseded=True)).trace,
     ]
     assert [trace["searched_in"] for trace in traces if trace is not None] == ["process", "database"]
     return {trace["candidates"]["entity"] for trace in traces if trace is not None}
