@@ -206,10 +206,11 @@ class Soak:
         loop, cpu, then = asyncio.get_running_loop(), self.processes.cpu(), start
         while True:
             await asyncio.sleep(self.period)
-            pending = await loop.run_in_executor(None, lambda: admin.ask("GET", "/v1/jobs/counts")["outbox_pending"])
+            pending = await loop.run_in_executor(None, _backlog, admin)
             now, used = time.perf_counter(), self.processes.cpu()
             ended, self.current = self.current, Period(waiting=self.current.waiting)
-            ended.seconds, ended.backlog = now - start, sum(pending.values())
+            before = self.periods[-1].backlog if self.periods else 0
+            ended.seconds, ended.backlog = now - start, before if pending is None else pending
             ended.cpu = {name: round((used[name] - cpu[name]) / (now - then), 3) for name in used}
             self.periods.append(ended)
             cpu, then = used, now
@@ -295,6 +296,14 @@ def plot(run: dict[str, Any], title: str) -> str:
             body.append(frame.curve(line, svg.COLOURS[place]))
             body.append(svg.text(700, frame.top + 14 + 18 * place, label, fill=svg.COLOURS[place]))
     return svg.picture(840, 680, title, body)
+
+
+def _backlog(admin: Client) -> int | None:
+    """The derived work that is left; None if the server is too busy to say it."""
+    try:
+        return sum(admin.ask("GET", "/v1/jobs/counts")["outbox_pending"].values())
+    except SystemExit:
+        return None
 
 
 def main() -> None:
