@@ -301,7 +301,8 @@ def plot(run: dict[str, Any], title: str) -> str:
 def _backlog(admin: Client) -> int | None:
     """The derived work that is left; None if the server is too busy to say it."""
     try:
-        return sum(admin.ask("GET", "/v1/jobs/counts")["outbox_pending"].values())
+        pending: dict[str, int] = admin.ask("GET", "/v1/jobs/counts")["outbox_pending"]
+        return sum(pending.values())
     except SystemExit:
         return None
 
