@@ -7,13 +7,16 @@ template is divided among them, and a test's database is a clone of it on every 
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from pydantic import SecretStr
 
+from recordari.config import Settings
 from recordari.db import cluster, migrate
 from recordari.db.address import APP_LOGIN
 
@@ -94,6 +97,23 @@ class ExternalServer:
         for node in nodes:
             node.execute(f"ALTER DATABASE {TEMPLATE} ALLOW_CONNECTIONS false")
             node.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [TEMPLATE])
+
+    @contextmanager
+    def undivided(self, settings: Settings) -> Iterator[tuple[Settings, str]]:
+        """Settings of an empty database on all nodes that is not divided yet, and its name; it is dropped at the end."""
+        name = f"whole_{uuid.uuid4().hex[:12]}"
+        with self.each_node() as nodes:
+            for node in nodes:
+                node.execute(f"CREATE DATABASE {name}")
+        self.join_nodes(name)
+        addresses = {
+            "database_url": SecretStr(self.dsn(user=APP_LOGIN, database=name)),
+            "database_owner_url": SecretStr(self.dsn(database=name)),
+        }
+        try:
+            yield settings.model_copy(update=addresses), name
+        finally:
+            self.drop(name)
 
     def join_nodes(self, database: str) -> None:
         """Make the databases of this name on all nodes one cluster."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from typing import Any, cast
 
 import psycopg
 import pytest
-from pydantic import SecretStr
 from tests.external_server import ExternalServer, on_cluster
 from tests.stored import rows
 
@@ -48,18 +46,8 @@ async def test_a_database_without_citus_is_refused_and_says_what_to_do(settings:
 @pytest.fixture
 def whole(server: Any, settings: Settings) -> Iterator[Settings]:
     """Settings of a database on the coordinator of a cluster that is not divided yet."""
-    given = cast("ExternalServer", server)
-    name = f"whole_{uuid.uuid4().hex[:12]}"
-    with given.each_node() as nodes:
-        for node in nodes:
-            node.execute(f"CREATE DATABASE {name}")
-    given.join_nodes(name)
-    addresses = {
-        "database_url": SecretStr(given.dsn(user=APP_LOGIN, database=name)),
-        "database_owner_url": SecretStr(given.dsn(database=name)),
-    }
-    yield settings.model_copy(update=addresses)
-    given.drop(name)
+    with cast("ExternalServer", server).undivided(settings) as (undivided, _):
+        yield undivided
 
 
 async def spoken(settings: Settings, names: list[str], *, new: bool) -> dict[str, list[str]]:

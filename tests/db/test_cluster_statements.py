@@ -18,7 +18,6 @@ from typing import Any, cast
 
 import psycopg
 import pytest
-from pydantic import SecretStr
 from tests.db.statement_values import prepared, value_of
 from tests.db.test_routing import distinct_statements
 from tests.external_server import ExternalServer, on_cluster
@@ -77,21 +76,12 @@ class Answered:
 
 @contextmanager
 def beside(given: ExternalServer, settings: Settings) -> Iterator[tuple[Settings, str]]:
-    """Settings of a database that can be divided, and the name of the copy that `copied` makes of it."""
-    name = f"whole_{uuid.uuid4().hex[:12]}"
-    with given.each_node() as nodes:
-        for node in nodes:
-            node.execute(f"CREATE DATABASE {name}")
-    given.join_nodes(name)
-    addresses = {
-        "database_url": SecretStr(given.dsn(user=APP_LOGIN, database=name)),
-        "database_owner_url": SecretStr(given.dsn(database=name)),
-    }
-    try:
-        yield settings.model_copy(update=addresses), name
-    finally:
-        given.drop(f"single_{name}")
-        given.drop(name)
+    """Settings of a database that can be divided, and its name; the copy that `copied` makes of it goes with it."""
+    with given.undivided(settings) as (undivided, name):
+        try:
+            yield undivided, name
+        finally:
+            given.drop(f"single_{name}")
 
 
 def copied(given: ExternalServer, name: str) -> str:
