@@ -129,8 +129,9 @@ def module_of(path: Path) -> str:
 
 
 def every_statement() -> list[Query]:
-    """Queries as they are sent: fragments stand inside the statements they belong to."""
-    whole = [query for query in every_query() if not query.purpose.startswith("Fragment:") and "{" not in query.sql]
+    """Queries as they are sent: fragments stand inside the statements they belong to, some are for a cluster alone."""
+    elsewhere = ("Fragment:", "Cluster:")
+    whole = [query for query in every_query() if not query.purpose.startswith(elsewhere) and "{" not in query.sql]
     asked = Search(
         terms={}, vector=None, model_id="", entity_keys=[], interval=None, kinds=[], scopes=frozenset(), as_of=None
     )

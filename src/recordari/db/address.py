@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from recordari.config import Settings
 from recordari.core.telemetry import get_log
-from recordari.db import migrate
+from recordari.db import cluster, migrate
 from recordari.db.database import Database
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.errors import ConfigurationError, DatabaseUnavailable
@@ -107,6 +107,8 @@ async def bring_up_to_date(settings: Settings, address: Address) -> list[str]:
         steps = await migrate.prepare(address.owner_dsn, login=address.login, password=address.password)
         if steps and settings.database_url is None:
             await migrate.request_checkpoint(address.owner_dsn)
+        elif steps:
+            await cluster.complete_migration(address.owner_dsn)
         return steps
     missing = await migrate.pending(address.dsn)
     if missing:

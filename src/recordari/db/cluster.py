@@ -87,7 +87,7 @@ async def distribute(owner_dsn: str, *, shards: int = SHARDS) -> list[str]:
         await _prepare_workers(connection)
         await _spread_functions(connection, may_fail=True)
         tables = _in_order(await _rows(connection, queries.list_tables))
-        async with connection.transaction(), _without_triggers(connection):
+        async with connection.transaction(), _without_triggers(connection, tables):
             await connection.execute(queries.shape_policies.sql, {"is_divided": True})
             for name in tables:
                 first = name == FIRST
@@ -99,6 +99,42 @@ async def distribute(owner_dsn: str, *, shards: int = SHARDS) -> list[str]:
         return tables
 
 
+async def complete_migration(owner_dsn: str) -> None:
+    """Bring the functions of a divided database to its nodes after a migration, and say there again who may call them."""
+    async with _connected(owner_dsn) as connection:
+        if await migrate.division(connection):
+            async with migrate.exclusive(connection):
+                await _spread_functions(connection, may_fail=False)
+                await _close_functions(connection)
+
+
+async def prepare_backup(owner_dsn: str) -> None:
+    """Let a dump of a divided database be of one moment, and number on where the nodes stopped."""
+    async with _connected(owner_dsn) as connection:
+        if await migrate.division(connection):
+            await _refuse_users(connection)
+            await connection.execute(queries.number_on.sql)
+
+
+async def refuse_divided(owner_dsn: str) -> None:
+    """Raise `Conflict` where a backup cannot be restored because the tables are divided."""
+    async with _connected(owner_dsn) as connection:
+        if await migrate.division(connection):
+            raise Conflict(
+                "the database is divided among the nodes of a cluster; restore into one that is not, "
+                "then run `recordari db distribute`"
+            )
+
+
+async def shape_for_one_server(owner_dsn: str) -> None:
+    """Give the policies of a restored database the form for one server: a dump has that of where it was made."""
+    async with _connected(owner_dsn) as connection, connection.transaction():
+        await connection.execute(queries.become_owner.sql)
+        if await migrate.division(connection) is False:
+            await connection.execute(queries.make_here.sql)
+        await connection.execute(queries.shape_policies.sql, {"is_divided": False})
+
+
 async def undistribute(owner_dsn: str) -> list[str]:
     """Bring every table back to the coordinator, as one server has it; returns the tables."""
     async with _connected(owner_dsn) as connection:
@@ -106,14 +142,15 @@ async def undistribute(owner_dsn: str) -> list[str]:
             raise ConfigurationError("the database has no Citus; there is nothing to take back")
         await _refuse_users(connection)
         taken: list[str] = []
-        async with connection.transaction(), _without_triggers(connection):
+        await connection.execute(queries.number_on.sql)
+        every = [row["name"] for row in await _rows(connection, queries.list_tables)]
+        async with connection.transaction(), _without_triggers(connection, every):
             while names := [
                 row["name"] for row in await _rows(connection, queries.list_tables) if row["is_distributed"]
             ]:
                 taken += [name for name in names if name not in taken]
                 await connection.execute(queries.undistribute_table.sql, {"name": names[0]})
             await connection.execute(queries.shape_policies.sql, {"is_divided": False})
-            await connection.execute(queries.number_on.sql)
         await connection.execute(queries.number_erasures.sql)
         return taken
 
@@ -233,9 +270,9 @@ async def _prepare_workers(connection: Connection) -> None:
 
 
 @asynccontextmanager
-async def _without_triggers(connection: Connection) -> AsyncIterator[None]:
+async def _without_triggers(connection: Connection, tables: Sequence[str]) -> AsyncIterator[None]:
     """Rows that are moved are no new rows: no trigger sees them."""
-    triggers = await _rows(connection, queries.list_triggers)
+    triggers = [row for row in await _rows(connection, queries.list_triggers) if row["relation"] in tables]
     for trigger in triggers:
         drop = sql.SQL("DROP TRIGGER {} ON {}").format(sql.Identifier(trigger["name"]), sql.SQL(trigger["relation"]))
         await connection.execute(drop)

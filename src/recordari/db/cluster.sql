@@ -47,11 +47,19 @@ JOIN pg_proc p ON p.oid = t.tgfoid
 WHERE NOT t.tgisinternal AND n.nspname = 'recordari' AND p.pronamespace = n.oid ORDER BY 2, 1
 
 -- name: number_on
--- Number new rows after those that the nodes have numbered.
-SELECT setval('recordari.events_number_seq', (SELECT COALESCE(max(number), 1) FROM recordari.events)),
-    setval('recordari.item_counts_number_seq', (SELECT COALESCE(max(number), 1) FROM recordari.item_counts)),
-    setval('recordari.profile_changes_change_id_seq', (SELECT COALESCE(max(change_id), 1) FROM recordari.profile_changes)),
-    setval('recordari_queue.outbox_outbox_id_seq', (SELECT COALESCE(max(outbox_id), 1) FROM recordari_queue.outbox))
+-- Number new rows of the coordinator after all that the nodes have numbered, gone ones too: a reader has seen their numbers.
+SELECT setval(s.name::regclass, (
+    SELECT max(result::bigint) FROM run_command_on_all_nodes('SELECT last_value FROM ' || s.name)))
+FROM unnest(ARRAY['recordari.events_number_seq', 'recordari.item_counts_number_seq',
+    'recordari.profile_changes_change_id_seq', 'recordari_queue.outbox_outbox_id_seq']) AS s (name)
+
+-- name: become_owner
+-- Act as the owner of the schema until the transaction ends.
+SET LOCAL ROLE recordari_owner
+
+-- name: make_here
+-- Hand on nothing of this transaction to other nodes.
+SET LOCAL citus.enable_ddl_propagation = off
 
 -- name: number_erasures
 -- Number erasures that are not finished by the server that has them now: older writers are known by its numbers.

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 from procrastinate.schema import SchemaManager
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import tuple_row
 
 from recordari.db.pool import refuse_pooler
 from recordari.db.queries import Queries, Query
@@ -28,6 +30,10 @@ from recordari.errors import ConfigurationError, DatabaseUnavailable
 MIGRATION_LOCK = 7_265_636_863
 BOOTSTRAP_TRIES = 20
 _FILE = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
+_NEW_TABLE = re.compile(r"\s*CREATE TABLE (\w+)")
+_LEADING = re.compile(r"\A(?:\s+|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
+# What may hold a semicolon that ends no statement, or one that does.
+_PIECES = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|(?P<tag>\$\w*\$).*?(?P=tag)|(?P<end>;)", re.DOTALL)
 _QUEUE_FILE = re.compile(r"\d\d\.\d\d\.\d\d_\d\d_\w+\.sql")
 
 Connection = psycopg.AsyncConnection[Any]
@@ -44,6 +50,13 @@ class Migration:
     schema: str = "recordari"
     includes: tuple[str, ...] = ()
     """Names of steps that this one replaces."""
+
+    @property
+    def statements(self) -> list[str]:
+        """Its statements one by one, without the comments before them."""
+        ends = [0, *(piece.end() for piece in _PIECES.finditer(self.sql) if piece["end"]), len(self.sql)]
+        parts = (_LEADING.sub("", self.sql[start:end]) for start, end in itertools.pairwise(ends))
+        return [part for part in parts if part]
 
     @property
     def checksum(self) -> str:
@@ -108,7 +121,7 @@ def login_of(dsn: str) -> tuple[str, str | None]:
 
 async def ensure_database(admin_dsn: str, name: str) -> None:
     """Create the database `name` if it is missing (embedded server only)."""
-    async with await _connect(admin_dsn) as connection, _exclusive(connection):
+    async with await _connect(admin_dsn) as connection, exclusive(connection):
         if not await _value(connection, queries.has_database, name=name):
             await connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
 
@@ -117,12 +130,18 @@ async def prepare(owner_dsn: str, *, login: str, password: str | None = None) ->
     """Create missing roles, extensions and schemas, grant `login` access, and migrate; returns the steps applied."""
     async with await _connect(owner_dsn) as connection:
         await refuse_pooler(connection, owner_dsn)
-        async with _exclusive(connection):
-            if await _value(connection, queries.is_undivided_cluster):
+        async with exclusive(connection):
+            is_divided = await division(connection)
+            if is_divided is False:
                 # Nothing is on the other nodes before `db distribute`, which brings all of it there.
                 await connection.execute(queries.stay_here.sql)
             await _bootstrap(connection, login, password)
-            return await _migrate(connection)
+            return await _migrate(connection, is_divided=bool(is_divided))
+
+
+async def division(connection: Connection) -> bool | None:
+    """Whether the tables are divided among the nodes of a cluster; None where the database has no Citus."""
+    return cast("bool | None", await _value(connection, queries.division))
 
 
 async def request_checkpoint(owner_dsn: str) -> None:
@@ -137,7 +156,7 @@ async def request_checkpoint(owner_dsn: str) -> None:
 
 
 @asynccontextmanager
-async def _exclusive(connection: Connection) -> AsyncIterator[None]:
+async def exclusive(connection: Connection) -> AsyncIterator[None]:
     """Hold the lock of this database's migrations; it also ends with the connection."""
     await connection.execute(queries.lock.sql, {"key": MIGRATION_LOCK})
     try:
@@ -148,8 +167,9 @@ async def _exclusive(connection: Connection) -> AsyncIterator[None]:
 
 
 async def _value(connection: Connection, query: Query, **parameters: Any) -> Any:
-    row = await (await connection.execute(query.sql, parameters)).fetchone()
-    return row[0] if row else None
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        row = await (await cursor.execute(query.sql, parameters)).fetchone()
+        return row[0] if row else None
 
 
 async def pending(dsn: str) -> list[str]:
@@ -198,7 +218,7 @@ async def _create_roles(connection: Connection, login: str, password: str | None
     await connection.execute(login_script(login))
 
 
-async def _migrate(connection: Connection) -> list[str]:
+async def _migrate(connection: Connection, *, is_divided: bool) -> list[str]:
     async with connection.transaction():
         for query in (queries.become_owner, queries.create_record, queries.show_record):
             await connection.execute(query.sql)
@@ -206,7 +226,7 @@ async def _migrate(connection: Connection) -> list[str]:
     done: list[str] = []
     for step in [*migrations(), *_queue_steps(applied)]:
         if step.name not in applied:
-            await _apply(connection, step)
+            await (_apply_divided if is_divided else _apply)(connection, step)
             done.append(step.name)
         elif applied[step.name] != step.checksum and step.schema == "recordari":
             raise ConfigurationError(
@@ -217,18 +237,47 @@ async def _migrate(connection: Connection) -> list[str]:
         async with connection.transaction():
             await connection.execute(queries.become_owner.sql)
             found = await (await connection.execute(queries.has_full_tenants.sql)).fetchone()
+            if is_divided:
+                await connection.execute(queries.make_here.sql)
             if found == (True,):
                 await connection.execute(queries.expect_full_tenants.sql)
     return done
 
 
 async def _apply(connection: Connection, step: Migration) -> None:
+    async with _recorded(connection, step):
+        await connection.execute(step.sql)
+
+
+@asynccontextmanager
+async def _recorded(connection: Connection, step: Migration) -> AsyncIterator[None]:
+    """One transaction of the owner that applies a step."""
     async with connection.transaction():
         await connection.execute(queries.become_owner.sql)
         await connection.execute(sql.SQL("SET LOCAL search_path = {}, public").format(sql.Identifier(step.schema)))
-        await connection.execute(step.sql)
+        yield
         names = [step.name, *step.includes]
         await connection.execute(queries.record.sql, {"names": names, "checksums": [step.checksum] * len(names)})
+
+
+async def _apply_divided(connection: Connection, step: Migration) -> None:
+    """Apply a step on all nodes: a cluster takes the statements one by one, and a new table is divided at once."""
+    try:
+        async with _recorded(connection, step):
+            await connection.execute(queries.one_by_one.sql)
+            for statement in step.statements:
+                new = _NEW_TABLE.match(statement) if step.schema == "recordari" else None
+                if new:
+                    await connection.execute(queries.make_here.sql)
+                await connection.execute(statement)
+                if new:
+                    await connection.execute(queries.hand_on.sql)
+                    await connection.execute(queries.divide_new.sql, {"name": new[1]})
+    except psycopg.Error as error:
+        raise ConfigurationError(
+            f"migration {step.name} cannot run on a divided database ({error.diag.message_primary or error}); it changed "
+            "nothing. Stop servers and workers, then run `recordari db undistribute`, `db migrate` and `db distribute`"
+        ) from error
 
 
 async def _applied(connection: Connection) -> dict[str, str]:

@@ -60,12 +60,31 @@ SELECT name, checksum FROM recordari.schema_migrations
 INSERT INTO recordari.schema_migrations (name, checksum)
 SELECT * FROM unnest(%(names)s::text[], %(checksums)s::text[])
 
--- name: is_undivided_cluster
--- Whether the database has Citus, and its tables are not divided yet.
-SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus') AND NOT EXISTS (
+-- name: division
+-- Whether the tables are divided among the nodes of a cluster; NULL: the database has no Citus.
+SELECT EXISTS (
     SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
     WHERE t.tgrelid = to_regclass('recordari.tenants') AND p.proname = 'citus_truncate_trigger')
+FROM pg_extension WHERE extname = 'citus'
 
 -- name: stay_here
 -- Hand on no change of the schema to other nodes.
 SET citus.enable_ddl_propagation = off
+
+-- name: make_here
+-- Hand on no change of the schema to other nodes until the next statement says so.
+SET LOCAL citus.enable_ddl_propagation = off
+
+-- name: hand_on
+-- Hand on every change of the schema again.
+SET LOCAL citus.enable_ddl_propagation = on
+
+-- name: divide_new
+-- Cluster: divide a new table that has a tenant, in the same parts as the tenants.
+SELECT create_distributed_table(c.oid::regclass, 'tenant_id', colocate_with => 'recordari.tenants')
+FROM pg_class c WHERE c.oid = to_regclass(%(name)s) AND EXISTS (
+    SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped)
+
+-- name: one_by_one
+-- Change the parts of a divided table one by one, so that one transaction may do so for several tables.
+SET LOCAL citus.multi_shard_modify_mode = sequential

@@ -11,7 +11,7 @@ from pathlib import Path
 from recordari.config import Settings
 from recordari.core.checks import is_loopback
 from recordari.core.identity import Identity, Role, tenant_id_of
-from recordari.db import backup, migrate
+from recordari.db import backup, cluster, migrate
 from recordari.db.address import APP_LOGIN, DATABASE_NAME, embedded_server
 from recordari.db.embedded.server import EmbeddedServer
 from recordari.db.embedded.upgrade import exchanging
@@ -65,6 +65,7 @@ async def back_up(owner_dsn: str, programs: Path, file: Path) -> int:
             f"row-level security would hide rows from the role {reader.role!r}; "
             "set RECORDARI_DATABASE_OWNER_URL to a role with BYPASSRLS, or use your provider's backups"
         )
+    await cluster.prepare_backup(owner_dsn)
     return await asyncio.to_thread(backup.dump, owner_dsn, programs, file)
 
 
@@ -83,9 +84,11 @@ async def restore(owner_dsn: str, programs: Path, file: Path, *, login: str, pas
             f"the database holds tenants already ({number}); restore into an empty one "
             "(another RECORDARI_HOME or RECORDARI_DATABASE_URL)"
         )
+    await cluster.refuse_divided(owner_dsn)
     await migrate.prepare(owner_dsn, login=login, password=password)
     await asyncio.to_thread(backup.restore, owner_dsn, programs, file)
     applied = await migrate.prepare(owner_dsn, login=login, password=password)
+    await cluster.shape_for_one_server(owner_dsn)
     if missing := await migrate.pending(owner_dsn):
         raise ConfigurationError(f"the restored database still lacks {len(missing)} migrations; run `recordari doctor`")
     reader = await backup.find_reader(owner_dsn)
