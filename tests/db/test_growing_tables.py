@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import psycopg
 import pytest
+from tests.external_server import not_on_cluster
 
 from recordari.app import Memory
 from recordari.config import Settings
@@ -17,6 +18,7 @@ ITEMS = 6_000
 MOST_READ = 5_000_000  # entries of indexes; each item against all before it would be eighteen million
 
 
+@not_on_cluster("plans are made for each tenant there, and the rows are on the nodes")
 async def test_an_import_into_an_empty_database_does_not_read_what_it_wrote(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,8 @@ async def test_a_verb_keeps_to_its_budget(memory: Memory, verb: str) -> None:
     for number in range(1, 9):  # the first calls read what later ones know; caches end by the clock
         with counted() as sent:
             await VERBS[verb](caller, number)
-        least_trips, least_statements = min(least_trips, sent.round_trips), min(least_statements, sent.total)
+        told = sent.statements["db.outbox.notify"]  # workers are woken now and then, beside the calls
+        least_trips = min(least_trips, sent.round_trips - told)
+        least_statements = min(least_statements, sent.total - told)
     round_trips, statements = BUDGETS[verb]
     assert least_trips <= round_trips and least_statements <= statements, sent.statements

@@ -19,11 +19,13 @@ import httpx2
 import psycopg
 import pytest
 import typer
+from psycopg.conninfo import make_conninfo
 from tests.folders import open_folder
 from tests.patience import PATIENCE, PATIENT_ENVIRONMENT
 
 from recordari.config import Settings
 from recordari.db.embedded.server import EmbeddedServer
+from recordari.db.migrate import Migration
 from recordari.doors.cli import main
 from recordari.errors import Unauthenticated
 from recordari.kit.resources import Resources
@@ -297,7 +299,7 @@ def test_a_backup_that_would_lack_rows_is_refused(server: EmbeddedServer, settin
         connection.execute(f"CREATE ROLE {role} LOGIN IN ROLE recordari_owner, recordari_search")
         try:
             assert settings.database_owner_url is not None
-            owner = settings.database_owner_url.get_secret_value().replace("postgres@", f"{role}@")
+            owner = make_conninfo(settings.database_owner_url.get_secret_value(), user=role)
             command = connected(settings, tmp_path, RECORDARI_DATABASE_OWNER_URL=owner)
             _, err = command.run("db", "backup", "memory.dump", code=1)
         finally:
@@ -326,8 +328,8 @@ def test_the_script_for_an_administrator_makes_what_is_missing_and_may_run_twice
     url = f"postgresql://{login}:hunter2@db.invalid/memory"
     script, _ = Cli(tmp_path, RECORDARI_DATABASE_URL=url).run("db", "init", "--print-sql")
     with psycopg.connect(settings.database_owner_url.get_secret_value(), autocommit=True) as connection:
-        for _ in range(2):
-            connection.execute(script.encode())
+        for statement in 2 * Migration(name="script", sql=script).statements:  # one by one, as psql does
+            connection.execute(statement.encode())
         found = connection.execute(
             "SELECT rolcanlogin, rolbypassrls, pg_has_role(rolname, 'recordari_app', 'usage') "
             "FROM pg_roles WHERE rolname = %s",

@@ -7,6 +7,7 @@ row is let go. PostgreSQL serves those who wait in the order they came, so that 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from tests.external_server import CITUS
 from tests.patience import PATIENCE
 from tests.working import at, settled, work_off
 
@@ -38,7 +40,9 @@ from recordari.sessions.rules.window import NewMessage
 from recordari.worker.dispatch import Pace
 
 BOTH_ORDERS = pytest.mark.parametrize("swapped", [False, True], ids=["as named", "the other first"])
-AT_THE_ROW = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+# On a cluster it is a process of the node that waits.
+ACTIVITY = "citus_stat_activity" if os.environ.get(CITUS) else "pg_stat_activity"
+AT_THE_ROW = f"SELECT count(*) FROM {ACTIVITY} WHERE datname = current_database() AND wait_event_type = 'Lock'"
 FOR_WRITERS = "SELECT count(*) FROM erasures"  # an erasure that has begun waits for all who began to write before it
 
 Verb = Callable[[], Awaitable[Any]]
@@ -84,7 +88,8 @@ async def interleaved(
 
         await holder.execute("BEGIN")
         statement, parameters = held
-        locked = await holder.execute(f"{statement} FOR UPDATE", parameters)
+        ((tenant_id,),) = await (await holder.execute("SELECT tenant_id FROM tenants")).fetchall()
+        locked = await holder.execute(f"{statement} AND tenant_id = %s FOR UPDATE", [*parameters, tenant_id])
         assert locked.rowcount, "there is nothing to wait for"
         tasks: list[asyncio.Future[Any]] = []
         async with asyncio.timeout(PATIENCE):
@@ -100,7 +105,7 @@ async def interleaved(
 
 
 def item(item_id: UUID) -> tuple[str, Sequence[Any]]:
-    return "SELECT FROM items WHERE item_id = %s", [item_id]
+    return "SELECT 1 FROM items WHERE item_id = %s", [item_id]
 
 
 async def row(settings: Settings, item_id: UUID) -> dict[str, Any]:
@@ -181,7 +186,7 @@ async def test_close_and_write(memory: Memory, chat: Memory, settings: Settings,
     await chat.add_messages([NewMessage(content="the parcel left Lund")])
     outcomes = await interleaved(
         settings,
-        ("SELECT FROM sessions WHERE session_id = %s", ["chat-1"]),
+        ("SELECT 1 FROM sessions WHERE session_id = %s", ["chat-1"]),
         ordered(
             swapped,
             lambda: chat.close_session("chat-1"),
@@ -221,7 +226,7 @@ async def test_two_rewards_for_one_outcome(memory: Memory, settings: Settings) -
     workflow_id = saved.workflow.workflow_id
     outcomes = await interleaved(
         settings,
-        ("SELECT FROM workflows WHERE workflow_id = %s", [workflow_id]),
+        ("SELECT 1 FROM workflows WHERE workflow_id = %s", [workflow_id]),
         [lambda: memory.reward(workflow_id, 1.0, outcome_id="deal-17")] * 2,
     )
     assert sorted(one.was_new for one in outcomes) == [False, True]

@@ -120,6 +120,8 @@ class Pool:
             if await is_behind_pooler(probe) if behind_pooler is None else behind_pooler:
                 self.opening = self._options.settings(of_transaction=True)
             self.is_distributed = (await (await probe.execute(queries.is_distributed.sql)).fetchone()) == (True,)
+            # On a cluster the rows are on the nodes, and plans are made for each tenant.
+            self._is_small = not self.is_distributed
         self._is_open = True
         await self._pool.open(wait=True, timeout=30)
 
