@@ -53,7 +53,6 @@ from recordari.wiring import make_embedders
 BENCH = Path(__file__).parent
 RESULTS = BENCH / "results"
 DRIVERS = BENCH / "peers_drivers"
-ENVIRONMENT = BENCH.parent / ".venv-peers"
 CLIENTS = 8
 CHUNK = 20  # calls in a row of one contestant before the next has its turn
 ADDS = 200
@@ -66,6 +65,12 @@ class Peer:
     name: str
     title: str
     packages: tuple[str, ...] = ()
+    environment: Path = BENCH.parent / ".venv-peers"
+
+    @property
+    def python(self) -> Path:
+        """The interpreter of the environment with its packages."""
+        return self.environment / "bin" / "python" if self.packages else Path(sys.executable)
 
 
 PEERS = (
@@ -116,9 +121,8 @@ class Process:
         self.peer = peer
         self.figures = Figures()
         self._log: IO[bytes] = (folder / f"{peer.name}.log").open("w+b")
-        python = str(ENVIRONMENT / "bin" / "python") if peer.packages else sys.executable
         self._process = subprocess.Popen(
-            [python, str(DRIVERS / f"{peer.name}_driver.py"), str(folder), dsn],
+            [str(peer.python), str(DRIVERS / f"{peer.name}_driver.py"), str(folder), dsn],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -162,14 +166,22 @@ def install(peer: Peer, console: Console) -> bool:
     """Put a peer into the environment of the peers; False, with a message, when that cannot be done."""
     if not peer.packages:
         return True
-    python = ENVIRONMENT / "bin" / "python"
-    marker = ENVIRONMENT / f".installed-{peer.name}"
+    marker = peer.environment / f".installed-{peer.name}"
     if marker.exists():
         return True
-    if not python.exists():
-        venv.create(ENVIRONMENT, with_pip=True)
-    console.print(f"installing {', '.join(peer.packages)} into {ENVIRONMENT.name}")
-    command = [str(python), "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", "numpy"]
+    if not peer.python.exists():
+        venv.create(peer.environment, with_pip=True)
+    console.print(f"installing {', '.join(peer.packages)} into {peer.environment.name}")
+    command = [
+        str(peer.python),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-input",
+        "--disable-pip-version-check",
+        "numpy",
+    ]
     done = subprocess.run([*command, *peer.packages], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         console.print(f"[yellow]{peer.title} is left out: it could not be installed.[/] {done.stderr.strip()[-300:]}")

@@ -28,7 +28,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from peers import CHUNK, CLIENTS, PEERS, RESULTS, Peer, Process, install, tidy, turns_of, workshop, write_vectors
+from peers import BENCH, CHUNK, CLIENTS, PEERS, RESULTS, Peer, Process, install, tidy, turns_of, workshop, write_vectors
 from recordari.config import Settings
 from recordari.db.address import embedded_server
 from recordari.memory.rules import embedded_text
@@ -36,11 +36,18 @@ from serving import DEEDS, LINKS, NAMES, PLACES, THINGS
 
 ADDS = 100
 HITS = 10
-OVER_HTTP = (Peer("recordari_http", "Recordari, HTTP"),)
+OVER_HTTP = (
+    Peer("recordari_http", "Recordari, HTTP"),
+    Peer(
+        "hindsight_http",
+        "Hindsight, HTTP",
+        ("hindsight-api-slim", "psycopg[binary]"),
+        BENCH.parent / ".venv-hindsight",  # a gigabyte, with versions that others do not take
+    ),
+)
 LEFT_OUT = (
     "mem0 over HTTP: its server is not on PyPI (no mem0-server, no mem0-api-server); it comes as an image.",
     "LangGraph over HTTP: langgraph-api is on PyPI only with a store in memory; the one on PostgreSQL is not.",
-    "Hindsight over HTTP: hindsight-api is on PyPI; without a language model it keeps chunks. Not measured.",
 )
 BEGUN = datetime(2026, 1, 5, tzinfo=UTC)
 

@@ -2,91 +2,43 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
-import queue
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from typing import Any
 
-from contest import TOP_K, BlockingContestant, Conversation, Turn, main
+from contest import TOP_K, Conversation, Turn, main
+from over_http import HttpContestant
 
-CLIENTS = 8
 TENANT = "peers-http"
 
 
-class RecordariHttp(BlockingContestant):
-    """One tenant, a user for each conversation; every client keeps its connection."""
+class RecordariHttp(HttpContestant):
+    """One tenant, a user for each conversation."""
 
     async def start(self) -> None:
         """Start the server, make a tenant and its keys."""
         settings = {"RECORDARI_HOME": os.environ["PEERS_HOME"], "RECORDARI_RATE_LIMIT": ""}
         self.environment = {**os.environ, **settings, "RECORDARI_EMBEDDING_PROFILE": os.environ["PEERS_PROFILE"]}
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
         program = [sys.executable, "-m", "recordari"]
-        self.server = subprocess.Popen([*program, "serve", "--port", str(self.port)], env=self.environment)
-        self._wait()
+        self.start_server([*program, "serve", "--port", str(self.free_port())], self.environment, ready="/readyz")
         self._run(*program, "tenant", "create", TENANT)
         self.keys = {}
         for role in ("agent", "admin"):
             made = self._run(*program, "key", "create", role, "-t", TENANT, "--role", role, "--json")
             self.keys[role] = json.loads(made)["key"]
-        self.free: queue.SimpleQueue[http.client.HTTPConnection] = queue.SimpleQueue()
-        for _ in range(CLIENTS):
-            self.free.put(http.client.HTTPConnection("127.0.0.1", self.port, timeout=600))
         if not os.environ.get("PEERS_FACTS"):
             self._ask("PATCH", "/v1/tenant", {"settings": {"extraction": "off"}}, role="admin")
 
     def _run(self, *command: str) -> bytes:
         return subprocess.run(command, env=self.environment, check=True, capture_output=True).stdout
 
-    def _wait(self) -> None:
-        while self.server.poll() is None:
-            with suppress(OSError):
-                probe = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-                probe.request("GET", "/readyz")
-                if probe.getresponse().status == 200:
-                    return
-            time.sleep(0.1)
-        raise RuntimeError("the server did not start")
-
-    @contextmanager
-    def _connection(self) -> Iterator[http.client.HTTPConnection]:
-        connection = self.free.get()
-        try:
-            yield connection
-        finally:
-            self.free.put(connection)
-
     def _ask(self, method: str, path: str, body: object, *, role: str = "agent", user: str | None = None) -> Any:
-        is_lines = isinstance(body, bytes)
         headers = {"Authorization": f"Bearer {self.keys[role]}"} | ({"Recordari-User": user} if user else {})
-        headers["Content-Type"] = "application/x-ndjson" if is_lines else "application/json"
-        sent = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else None
-        with self._connection() as connection:
-            try:
-                connection.request(method, path, sent, headers)
-                answer = connection.getresponse()
-            except ConnectionError:  # the server closes a connection that was idle for too long
-                connection.close()
-                connection.request(method, path, sent, headers)
-                answer = connection.getresponse()
-            text = answer.read()
-        if answer.status >= 300:
-            raise RuntimeError(f"{method} {path}: {answer.status} {text[:300]!r}")
-        return json.loads(text)
-
-    async def stop(self) -> None:
-        """Stop the server."""
-        self.server.terminate()
-        self.server.wait(60)
+        return self.ask(method, path, body, headers)
 
     async def open_space(self, space: str) -> None:
         """Users need not be made."""
