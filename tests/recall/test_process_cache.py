@@ -178,6 +178,13 @@ async def test_what_others_say_changes_no_score(ana: Memory) -> None:
     assert await scores() == before
 
 
+@pytest.mark.parametrize("question", ["???", "…", "-- !", "🙂", "\u200b", "the", "a", "и", "？"])
+async def test_a_question_without_words_is_answered(ana: Memory, question: str) -> None:
+    # First by the database, then by what is at hand.
+    answers = [[item.content for item in (await ana.recall(question, top_k=20)).items] for _ in range(3)]
+    assert answers[0] == answers[1] == answers[2] and set(answers[0]) <= set(PETS)
+
+
 async def test_what_is_at_hand_serves_every_run_and_credential_of_the_same_user(ana: Memory) -> None:
     for run, actor in (("run-1", "key-1"), ("run-2", "key-2")):
         identity = replace(ana.identity, run_id=RunId(run), actor=actor)

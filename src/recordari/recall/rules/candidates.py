@@ -281,7 +281,7 @@ class Columns:
 
     def counts(self, terms: Sequence[str]) -> Ids:
         """How often each row has each term, and a last 0; a line for each term."""
-        return np.array(self.cached_lines("counts", terms, self._counts)).reshape(len(terms), -1)
+        return np.array(self.cached_lines("counts", terms, self._counts)).reshape(len(terms), len(self.rows) + 1)
 
     def _counts(self, terms: Sequence[str]) -> Ids:
         # Flat: to find the places in two dimensions takes ten times as long.
@@ -292,7 +292,7 @@ class Columns:
     def collection(self, terms: Sequence[str], repetitions: Ids) -> Statistics:
         """How common terms are in these rows; those that repeat another row do not count."""
         terms = list(dict.fromkeys(terms))
-        has, lengths = np.array(self.having(terms)).reshape(len(terms), -1), self.lengths
+        has, lengths = np.array(self.having(terms)).reshape(len(terms), len(self.rows)), self.lengths
         if len(repetitions):
             counted = np.ones(len(self.rows), dtype=np.bool_)
             counted[repetitions] = False
