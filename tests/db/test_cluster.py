@@ -15,7 +15,8 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.db import cluster, migrate
 from recordari.db.address import APP_LOGIN
-from recordari.errors import ConfigurationError
+from recordari.db.database import translated
+from recordari.errors import ConfigurationError, DatabaseUnavailable
 from recordari.operations.doctor import check_cluster
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
@@ -41,6 +42,20 @@ async def test_a_database_without_citus_is_refused_and_says_what_to_do(settings:
     with pytest.raises(ConfigurationError, match="has no Citus"):
         await cluster.undistribute(owner(settings))
     assert await check_cluster(owner(settings)) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "failure on connection marked as essential: 10.0.0.7:5432",
+        "postmaster was shut down, exiting",
+        "failed to COPY to shard 102008 on 10.0.0.7:5432",
+        "could not commit transaction for shard 102008 on at least one active node",
+    ],
+)
+def test_a_lost_node_is_an_unavailable_database(words: str) -> None:
+    assert isinstance(translated(psycopg.errors.InternalError_(words)), DatabaseUnavailable)
+    assert translated(psycopg.errors.InternalError_("cache lookup failed for relation 7")) is None
 
 
 @pytest.fixture

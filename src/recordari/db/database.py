@@ -60,6 +60,8 @@ LOST_NODE = (
     "server closed the connection",
     "could not commit transaction",
     "connection not open",
+    "failed to COPY to shard",
+    "postmaster was shut down",
     "the database system is",
 )
 _CONNECTION_ERRORS = (psycopg.OperationalError, psycopg.InterfaceError)
