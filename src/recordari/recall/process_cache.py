@@ -72,8 +72,8 @@ class Snapshot:
     links: Ids | None
     """The rows of a fact and of what it was taken from, for each such pair; None where they were not read."""
     made_at: float
-    is_steady: bool = False
-    """Whether nothing had changed at the last look: then it is likely that nothing has at the next."""
+    is_steady: bool = True
+    """Whether nothing had changed at the last look, if there was one: then it is likely that nothing has at the next."""
 
     @cached_property
     def places(self) -> dict[bytes, int]:
@@ -230,7 +230,7 @@ class SnapshotCache:
         if before is not None and is_whole and owned.state.changes == before.state.changes:
             snapshot = replace(before, is_steady=True)
         else:
-            snapshot = _owned_snapshot(owned, before)
+            snapshot = replace(_owned_snapshot(owned, before), is_steady=before is None)
         self._keep(key, snapshot)
         return snapshot, owned.state.waiting
 

@@ -317,11 +317,14 @@ def _meanings(answer: RawAnswer, keys: Sequence[bytes]) -> tuple[NDArray[np.floa
     places = {key: place for place, key in enumerate(keys)}
     of_vectors = [places.get(sent[at : at + _ID], -1) for at in range(0, len(sent), size)]
     halves = np.frombuffer(sent, dtype=np.uint16).reshape(len(named), -1)[:, _HEAD // 2 :]
-    vectors = np.full((len(keys), halves.shape[1]), np.nan, dtype=np.float32)
-    if -1 in of_vectors:  # of an item that is not visible
+    if of_vectors == list(range(len(keys))):  # in the order of the rows, as most are
+        vectors = _HALVES.take(halves)
+    elif -1 in of_vectors:  # of an item that is not visible
+        vectors = np.full((len(keys), halves.shape[1]), np.nan, dtype=np.float32)
         visible = [number for number, place in enumerate(of_vectors) if place >= 0]
         vectors[[of_vectors[number] for number in visible]] = _HALVES.take(halves[visible])
     else:
+        vectors = np.full((len(keys), halves.shape[1]), np.nan, dtype=np.float32)
         vectors[of_vectors] = _HALVES.take(halves)
     for place, mentioned in zip(of_vectors, named, strict=True):
         if mentioned and place >= 0:

@@ -106,7 +106,9 @@ def _early_queries(variant: SearchVariant) -> dict[str, Query]:
     fragments = {"live": variant.live, "visible": variant.visible, "listed": listed}
     # Each variant has a name of its own, because the connection prepares statements by name.
     return {
-        query.name.rpartition(".")[2]: replace(query.filled(**fragments), name=f"{query.name}_{variant.name}")
+        query.name.rpartition(".")[2]: replace(
+            query.filled(**fragments), name=f"{query.name}_{variant.name}", binary=True
+        )
         for query in (queries.worded, queries.timely, queries.naming, queries.linked, queries.seen)
     }
 
