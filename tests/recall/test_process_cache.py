@@ -96,6 +96,19 @@ async def test_the_answer_and_its_trace_are_those_of_the_database(ana: Memory, m
             }
 
 
+async def test_a_memory_makes_room_for_another_by_its_bytes(ana: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, ben = ana.resources.get(SnapshotCache), ana.acting_as(user="ben")
+    await ben.remember("The tortoise sleeps " + "all winter " * 1_000, scope="user")
+    await work_off(ana, "embed")
+    monkeypatch.setattr(process_cache, "MOST_BYTES", 32_000)
+    await ben.recall("animals")
+    assert len(cache) == 2
+    await ben.remember("The hare sleeps " + "all summer " * 2_000, scope="user")
+    await work_off(ana, "embed")
+    assert "The hare" in (await ben.recall("hare")).items[0].content
+    assert len(cache) == 1
+
+
 async def test_the_database_prefers_several_names_and_then_the_newest(
     ana: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

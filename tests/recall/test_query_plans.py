@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 from uuid import UUID
@@ -388,6 +388,23 @@ async def test_an_import_brings_one_look_at_the_index(resources: Resources) -> N
     await memory.remember_many([NewItem(content=f"line {number}", scope=Scope.USER) for number in range(300)])
     await settled(memory)
     assert [job.job for job in await memory.list_jobs()] == [service.JOB]
+
+
+async def test_the_index_waits_for_the_end_of_an_import(resources: Resources) -> None:
+    few = resources.settings.model_copy(update={"vector_index_from": 200})
+    working = replace(resources, settings=few, embedders=Embedders(Same(), lambda _: None))
+    tenant = await tenants.ensure_tenant(working, "filled")
+    identity = Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN)
+    memory = Memory(working, identity).acting_as(user="u")
+    await memory.remember_many([NewItem(content=f"line {number}", scope=Scope.USER) for number in range(300)])
+    await settled(memory)
+    prefix = vector_storage.tenant_prefix(identity)
+    await service.maintain_when_quiet(working, identity)
+    assert not [index for index in await catalogue(working) if index.name.startswith(prefix)]
+    assert [job.job for job in await Memory(working, identity).list_jobs()] == [service.JOB]
+    later = replace(working, clock=lambda: datetime.now(UTC) + timedelta(minutes=3))
+    await service.maintain_when_quiet(later, identity)
+    assert [index for index in await catalogue(working) if index.name.startswith(prefix)]
 
 
 def entry(identity: Identity, rows: int, model_id: str = MODEL_ID, *, is_valid: bool = True) -> VectorIndex:

@@ -73,7 +73,7 @@ class Snapshot:
     """The rows of a fact and of what it was taken from, for each such pair; None where they were not read."""
     made_at: float
     is_steady: bool = True
-    """Whether nothing had changed at the last look, if there was one: then it is likely that nothing has at the next."""
+    """Whether it is likely that nothing has changed at the next look, as at the last one."""
 
     @cached_property
     def places(self) -> dict[bytes, int]:
@@ -230,7 +230,8 @@ class SnapshotCache:
         if before is not None and is_whole and owned.state.changes == before.state.changes:
             snapshot = replace(before, is_steady=True)
         else:
-            snapshot = replace(_owned_snapshot(owned, before), is_steady=before is None)
+            is_steady = before is None and not key.visibility.line  # a session goes on after its question
+            snapshot = replace(_owned_snapshot(owned, before), is_steady=is_steady)
         self._keep(key, snapshot)
         return snapshot, owned.state.waiting
 

@@ -102,10 +102,11 @@ class Crowds:
         self._known: BoundedMap[tuple[Hashable, ...], Sequence[bool]] = BoundedMap(MOST_CROWDS, seconds=CROWD_SECONDS)
 
     def known(self, identity: Identity, search: Search) -> Sequence[bool] | None:
-        return self._known.get(self._key(identity, search))
+        """What was found; nothing is known of a part of the time."""
+        return self._known.get(self._key(identity, search)) if search.since is search.until is None else None
 
     def learn(self, identity: Identity, search: Search, crowded: Sequence[bool]) -> None:
-        if search.since is None and search.until is None and search.crowded is None:
+        if search.since is search.until is None and search.crowded is None:
             self._known.put(self._key(identity, search), crowded)
 
     def forget_tenant(self, tenant_id: TenantId) -> None:
