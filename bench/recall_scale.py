@@ -299,8 +299,7 @@ async def vector_recall(resources: Resources, owner_dsn: str, size: Size, asked:
             exact_below=exact_below(size.rows, indexed_from=resources.settings.vector_index_from),
         )
         early = await recall_storage.find_early(resources.database, identity, wanted)
-        async with resources.database.transaction(identity) as tx:
-            candidates = await recall_storage.find_candidates(tx, wanted, early)
+        candidates = await recall_storage.find_candidates(resources.database, identity, wanted, early)
         nearest = {one.item_id for one in candidates if one.vector_rank is not None and one.vector_rank <= 10}
         exact = set(await asyncio.to_thread(_exact, owner_dsn, identity, question.vector))
         found, due = found + len(nearest & exact), due + len(exact)

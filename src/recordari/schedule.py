@@ -62,7 +62,7 @@ JOBS: dict[str, Job] = {
     sync.JOB: Job(run=sync.run_sync, timeout=A_DAY),
     "reindex": Job(run=index.reindex, timeout=A_DAY),
     "reembed": Job(run=index.reembed, timeout=A_DAY),
-    index.JOB: Job(run=index.maintain, cron="0 3 * * *", concurrency=2, timeout=AN_HOUR),
+    index.JOB: Job(run=index.maintain_when_quiet, cron="0 3 * * *", concurrency=2, timeout=AN_HOUR),
 }
 
 TOPICS: dict[str, Topic] = {

@@ -48,6 +48,7 @@ from recordari.recall.accesses import AccessCounts, RecallTimes
 from recordari.recall.ask import CitingAnswerer, ModelCitingAnswerer
 from recordari.recall.process_cache import RecallCache, SnapshotCache
 from recordari.recall.rules.sources import Archive, history_weight
+from recordari.recall.search import Crowds
 from recordari.sessions.cache import SessionCache
 from recordari.sessions.messages import OpenSessions
 from recordari.sessions.summaries import ModelSummariser, OfflineSummariser, Summariser
@@ -138,6 +139,7 @@ def make_parts(settings: Settings, database: Database, *, owner_dsn: str | None)
         SessionCache: SessionCache(_plain(settings.redis_url)),
         OpenSessions: OpenSessions(),
         SnapshotCache: SnapshotCache(),
+        Crowds: Crowds(),
         Summariser: OfflineSummariser(),
         TenantCache: TenantCache(),
         TenantViews: TenantViews(),

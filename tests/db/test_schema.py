@@ -148,7 +148,12 @@ def every_statement() -> list[Query]:
             replace(each, include_superseded=True),
         )
     ]
-    sent = [recall_storage.statement(variant, [by_index]) for variant in variants for by_index in (False, True)]
+    sent = [recall_storage.statement(variant) for variant in variants]
+    sent += [
+        recall_storage.nearest_statement(variant, by_index=by_index)
+        for variant in variants
+        for by_index in (False, True)
+    ]
     early = [query for variant in variants for query in recall_storage.early_queries(variant).values()]
     of_passages = [recall_storage.passages_statement(variant) for variant in variants]
     written = [memory_storage.INSERT_ITEMS, sessions_storage.ADD_MESSAGES]

@@ -185,3 +185,9 @@ def test_words_seen_before_have_the_tokens_that_the_tokeniser_gives_them() -> No
     for text in texts:
         ids = tokeniser.encode(text, add_special_tokens=False).ids
         assert list(tokens.token_ids([text])[0]) == [one for one in ids if one != tokens.unknown_id][:limit]
+
+
+async def test_an_import_that_brings_its_vectors_has_the_index_looked_at(chat: Memory) -> None:
+    await chat.remember_many([NewItem(content=f"line {number}", scope=Scope.USER) for number in range(100)])
+    assert "embed" not in await waiting(chat)
+    assert [job.job for job in await chat.bound(replace(chat.identity, user_id=None)).list_jobs()] == ["vector_index"]

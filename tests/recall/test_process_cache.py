@@ -96,6 +96,45 @@ async def test_the_answer_and_its_trace_are_those_of_the_database(ana: Memory, m
             }
 
 
+async def test_a_memory_makes_room_for_another_by_its_bytes(ana: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, ben = ana.resources.get(SnapshotCache), ana.acting_as(user="ben")
+    await ben.remember("The tortoise sleeps " + "all winter " * 1_000, scope="user")
+    await work_off(ana, "embed")
+    monkeypatch.setattr(process_cache, "MOST_BYTES", 32_000)
+    await ben.recall("animals")
+    assert len(cache) == 2
+    await ben.remember("The hare sleeps " + "all summer " * 2_000, scope="user")
+    await work_off(ana, "embed")
+    assert "The hare" in (await ben.recall("hare")).items[0].content
+    assert len(cache) == 1
+
+
+async def test_the_database_prefers_several_names_and_then_the_newest(
+    ana: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = [
+        "Then Olga met Igor",
+        "Then Olga sang",
+        "Then Igor ran",
+        "Then Igor met Olga",
+        "Then Igor ate",
+        "Then Olga swam",
+    ]
+    for text in named:
+        await ana.remember(text, scope="user")
+    await work_off(ana, "embed")
+    monkeypatch.setattr(recall, "depths_of", lambda _, **__: Depths(text=0, vector=0, time=0, entity=4))
+    monkeypatch.setattr(process_cache, "MOST_OWNED", 0)
+    searching = Memory(ana.resources.replacing(SnapshotCache, SnapshotCache()), ana.identity)
+    answer = await searching.recall("Did Olga see Igor?", top_k=10, explain=True)
+    assert answer.trace is not None and answer.trace["searched_in"] == "database"
+    ranks = {one["id"]: one["ranks"]["entity"] for one in answer.trace["items"]}
+    shown = sorted(answer.items, key=lambda item: ranks[str(item.id)] or 0)
+    assert texts(answer) and [item.content for item in shown] == [named[place] for place in (3, 0, 5, 4)]
+    one = await searching.recall("Did Igor do anything?", top_k=10, explain=True)
+    assert set(texts(one)) == {named[place] for place in (4, 3, 2, 0)}
+
+
 async def test_facts_stand_beside_messages_in_both(ana: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recall, "depths_of", lambda _, **__: Depths(text=1, vector=1, time=1, entity=1))
     talking = ana.acting_as(user="ana", session="s")

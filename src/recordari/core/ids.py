@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from datetime import datetime
 from uuid import UUID
 
 FIRST = UUID(int=0)
@@ -13,6 +14,11 @@ LAST = UUID(int=2**128 - 1)
 
 _lock = threading.Lock()
 _last_tick = 0
+
+
+def first_id_of(moment: datetime) -> UUID:
+    """The least id that is made in the millisecond of a moment."""
+    return UUID(int=int(moment.timestamp() * 1000) << 80)
 
 
 def new_id() -> UUID:

@@ -270,10 +270,19 @@ class Database:
 
     async def read_batch(self, identity: Identity, batch: Sequence[BatchedQuery[Any]]) -> None:
         """Send queries that only read in one round trip, as a transaction of their own; each then has its answer."""
-        bound = {"tenant_id": identity.tenant_id}
-        parts = [self._binding.bind(identity), *((query.query, query.parameters(bound)) for query in batch)]
+        bound, binding = {"tenant_id": identity.tenant_id}, self._binding
+        kept = [query for query in batch if not query.query.is_planned_anew]
+        anew = [query for query in batch if query.query.is_planned_anew]
+        between = binding.plan_as_usual if anew else ()
+        parts = [
+            binding.bind(identity),
+            *((query.query, query.parameters(bound)) for query in kept),
+            *between,
+            *((query.query, query.parameters(bound)) for query in anew),
+        ]
         connection, (_, *answers) = await self._round_trip(parts, role=role_of(identity))
-        for query, answer in zip(batch, answers, strict=True):
+        del answers[len(kept) : len(kept) + len(between)]
+        for query, answer in zip([*kept, *anew], answers, strict=True):
             query.receive(records_of(connection, answer))
 
     async def _round_trip(

@@ -85,14 +85,14 @@ def send_query(
 ) -> None:
     """Send one query, and first prepare it if that was not done; `sent` gets its name for a prepare, None for a run.
 
-    Where the driver prepares nothing (behind a pooler), nothing is prepared here either.
+    Where the driver prepares nothing (behind a pooler), nothing is prepared here either. Nor is a query that is planned anew.
     """
     statement, names = query.numbered
     values, formats = written([parameters[name] for name in names])
     pgconn, name = connection.pgconn, f"{query.name}@{role}" if role else query.name
     if pgconn.pipeline_status == PipelineStatus.OFF:
         pgconn.enter_pipeline_mode()
-    if connection.prepare_threshold is None:
+    if connection.prepare_threshold is None or query.is_planned_anew:
         result_format = _BINARY if query.binary else _TEXT
         pgconn.send_query_params(statement.encode(), values, param_formats=formats, result_format=result_format)
         sent.append(None)

@@ -32,6 +32,8 @@ class Query:
     sql: str
     binary: bool = False
     """Whether its rows come in binary form, which is faster to read."""
+    is_planned_anew: bool = False
+    """Whether it is planned each time, for its parameters: a plan for all tenants cannot use one tenant's index."""
 
     def filled(self, **fragments: str | int) -> Query:
         """The same query with its `{placeholders}` replaced by our own fragments or by whole numbers."""

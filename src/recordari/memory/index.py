@@ -17,7 +17,7 @@ from recordari.core.cache import BoundedMap
 from recordari.core.checks import Progress
 from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Scope, TenantId
-from recordari.core.ids import FIRST
+from recordari.core.ids import FIRST, first_id_of
 from recordari.core.items import EXTRACT_TOPIC, KINDS, Kind
 from recordari.core.telemetry import get_log
 from recordari.db import audit, jobs, outbox
@@ -376,8 +376,18 @@ class Changes:
     build: tuple[IndexSpec, ...] = ()
 
 
-async def maintain(resources: Resources, identity: Identity, **_: Any) -> None:
-    """Build or drop the tenant's vector index, according to its size. A job."""
+async def maintain_when_quiet(resources: Resources, identity: Identity, **_: Any) -> None:
+    """The same once no import goes on: each vector takes several times as long to write into an index. A job."""
+    now = resources.clock()
+    async with resources.database.transaction(identity) as tx:
+        if await vector_storage.is_filling(tx, first=first_id_of(now - LATER), past=first_id_of(now + LATER)):
+            await look_later(resources, tx)
+            return
+    await maintain(resources, identity)
+
+
+async def maintain(resources: Resources, identity: Identity) -> None:
+    """Build or drop the tenant's vector index, according to its size."""
     async with resources.database.transaction(identity) as tx:
         specs = await _specs(tx)
         existing = await vector_storage.list_indexes(tx)

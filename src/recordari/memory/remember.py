@@ -35,7 +35,7 @@ from recordari.errors import Conflict, InvalidInput, RecordariError
 from recordari.kit.resources import Resources
 from recordari.memory import storage, vector_storage
 from recordari.memory.batches import News, kept_in_batches
-from recordari.memory.index import EMBED_TOPIC, derive, with_meanings
+from recordari.memory.index import EMBED_TOPIC, IMPORTED, derive, look_later, with_meanings
 from recordari.memory.objects import Objects
 from recordari.memory.rules import searched_text
 from recordari.memory.storage import Key, Row
@@ -212,6 +212,8 @@ async def _keep(
         ]
         if again:
             changes |= await _restate(tx, ready, remembered, again)
+        if len(changes.item_ids) >= IMPORTED:
+            await look_later(resources, tx)  # where vectors are written with the items, no other work does
     changes.wake(resources)
     return remembered
 

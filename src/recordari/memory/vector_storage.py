@@ -188,6 +188,11 @@ async def count_vectors(tx: Transaction, model_id: str) -> int:
     return int(await tx.value(queries.count_vectors, model_id=model_id))
 
 
+async def is_filling(tx: Transaction, *, first: UUID, past: UUID) -> bool:
+    """Whether so many items were written between these ids that an import goes on."""
+    return bool(await tx.value(queries.is_filling, first=first, past=past))
+
+
 async def items_without_vector(tx: Transaction, model_id: str, *, after: UUID, limit: int) -> list[UUID]:
     rows = await tx.dicts(queries.items_without_vector, model_id=model_id, after=after, limit=limit)
     return [row["item_id"] for row in rows]

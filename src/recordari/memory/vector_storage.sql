@@ -150,6 +150,12 @@ SELECT COALESCE(max(n) FILTER (WHERE NOT is_shared), 0) + COALESCE(max(n) FILTER
     GROUP BY scope = 'tenant',
         CASE WHEN scope IN ('user', 'session') AND user_id IS NOT NULL THEN 'user:' || user_id ELSE owner END) o
 
+-- name: is_filling
+-- Whether a twentieth of the tenant's items was written between two ids.
+SELECT count(*) * 20 > (
+    SELECT COALESCE(sum(items), 0) FROM item_counts WHERE tenant_id = %(tenant_id)s AND state IN ('live', 'archived'))
+FROM items WHERE tenant_id = %(tenant_id)s AND item_id >= %(first)s AND item_id < %(past)s
+
 -- name: items_without_vector
 -- Items that a model has not embedded yet, a page at a time.
 SELECT i.item_id FROM items i

@@ -44,7 +44,7 @@ from recordari.recall.storage import Visibility
 MOST_OWNED = 1_000  # visible items that are read whole, in one round trip: it costs less than any search
 MOST_ITEMS = 4_000  # in a snapshot; larger memories are searched by the indexes of the database
 MOST_BYTES = 192 * 2**20
-ITEM_BYTES = 10_000  # about: row, text and vector of one item, and cached matches of its words
+ITEM_BYTES = 2_600  # about: one item without its text and vector
 SNAPSHOT_SECONDS = 600.0
 REQUEST_SECONDS = 60.0  # a memory gets a snapshot when it is asked twice in this time, a large one more often
 ITEMS_PER_REQUEST = 200  # fetching so many costs about as much as a search in the database
@@ -68,11 +68,12 @@ class Snapshot:
     """The entries of items that had no vector yet when they were fetched."""
     is_incomplete: bool
     """Whether some of these were still to be embedded."""
+    text_bytes: int
     links: Ids | None
     """The rows of a fact and of what it was taken from, for each such pair; None where they were not read."""
     made_at: float
-    is_steady: bool = False
-    """Whether nothing had changed at the last look: then it is likely that nothing has at the next."""
+    is_steady: bool = True
+    """Whether it is likely that nothing has changed at the next look, as at the last one."""
 
     @cached_property
     def places(self) -> dict[bytes, int]:
@@ -83,6 +84,12 @@ class Snapshot:
     def entries(self) -> bytes:
         """The entry of each row."""
         return _entries_of(self.items)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        of_items = len(self.items) * ITEM_BYTES + self.text_bytes
+        return of_items + self.vectors.nbytes + self.columns.kept_bytes
 
     @property
     def embedded(self) -> bytes:
@@ -148,6 +155,7 @@ class SnapshotCache:
         self._snapshots: OrderedDict[_Key, Snapshot] = OrderedDict()
         self._requests: BoundedMap[_Key, _Requests] = BoundedMap(MOST_REQUESTS)
         self._large: BoundedMap[_Key, bool] = BoundedMap(MOST_REQUESTS, seconds=SNAPSHOT_SECONDS)
+        self._sizes: dict[_Key, int] = {}
         self._held = 0
         self._reading: dict[_Key, asyncio.Future[None]] = {}
         self._following: dict[_Key, asyncio.Task[VisibleVersions]] = {}
@@ -222,7 +230,8 @@ class SnapshotCache:
         if before is not None and is_whole and owned.state.changes == before.state.changes:
             snapshot = replace(before, is_steady=True)
         else:
-            snapshot = _owned_snapshot(owned, before)
+            is_steady = before is None and not key.visibility.line  # a session goes on after its question
+            snapshot = replace(_owned_snapshot(owned, before), is_steady=is_steady)
         self._keep(key, snapshot)
         return snapshot, owned.state.waiting
 
@@ -314,18 +323,18 @@ class SnapshotCache:
 
     def _keep(self, key: _Key, snapshot: Snapshot) -> None:
         self._drop(key)
-        self._snapshots[key] = snapshot
-        self._held += len(snapshot.items)
+        self._snapshots[key], self._sizes[key] = snapshot, snapshot.size
+        self._held += self._sizes[key]
         earliest = time.monotonic() - SNAPSHOT_SECONDS
         while self._snapshots:
             oldest, least = next(iter(self._snapshots.items()))
-            if self._held * ITEM_BYTES <= MOST_BYTES and least.made_at >= earliest:
+            if self._held <= MOST_BYTES and least.made_at >= earliest:
                 break
             self._drop(oldest)
 
     def _drop(self, key: _Key) -> None:
-        dropped = self._snapshots.pop(key, None)
-        self._held -= len(dropped.items) if dropped is not None else 0
+        self._snapshots.pop(key, None)
+        self._held -= self._sizes.pop(key, 0)
 
 
 def _entries(packed: bytes) -> Iterator[bytes]:
@@ -340,7 +349,8 @@ def _owned_snapshot(owned: OwnedRead, before: Snapshot | None) -> Snapshot:
     """The snapshot of a small memory; its rows are in the order of the state."""
     read, state = owned.items(), owned.state
     if before is None:
-        return _made(read.rows, read.vectors, Columns(rows=read.rows, new=read.block), state, links=owned.links)
+        columns = Columns(rows=read.rows, new=read.block)
+        return _made(read.rows, read.vectors, columns, state, links=owned.links, text_bytes=read.text_bytes)
     first = before.begins_as(state.versions) if not before.lacking else 0
     rows = list(before.items[:first])
     new = {row.entry: row for row in read.rows}
@@ -388,7 +398,9 @@ def _joined(
         vectors[places >= 0] = matrices[-1][places[places >= 0]]
         vectors[places < 0] = fresh[of_new[places < 0]]
     known = (before.columns, places) if before is not None and places is not None else None
-    return _made(rows, vectors, Columns(rows=rows, known=known, new=block), state, links=links)
+    of_texts = sum(read.text_bytes for read in reads) + (before.text_bytes if before is not None else 0)
+    columns = Columns(rows=rows, known=known, new=block)
+    return _made(rows, vectors, columns, state, links=links, text_bytes=of_texts)
 
 
 def _of_length(vectors: NDArray[np.float32], dimensions: int) -> NDArray[np.float32]:
@@ -403,6 +415,7 @@ def _made(
     state: VisibleVersions,
     *,
     links: bytes | None,
+    text_bytes: int,
 ) -> Snapshot:
     lacking = [rows[row].entry for row in np.flatnonzero(np.isnan(vectors[:, 0])).tolist()]
     return Snapshot(
@@ -412,6 +425,7 @@ def _made(
         vectors=vectors,
         lacking=lacking,
         is_incomplete=bool(lacking) and state.waiting,
+        text_bytes=text_bytes,
         links=_linked_rows(links, _entries_of(rows)) if links is not None else None,
         made_at=time.monotonic(),
     )

@@ -42,6 +42,7 @@ from recordari.recall.rules.reranking import RERANKED
 from recordari.recall.rules.sources import HISTORY_KINDS, Archive, RecallSettings, left_out, searched
 from recordari.recall.rules.temporal.times import Interval, question_interval, written_interval
 from recordari.recall.search import (
+    Crowds,
     ReadQuestion,
     depths_of,
     exact_below,
@@ -52,7 +53,7 @@ from recordari.recall.search import (
     start_embedding,
     weights_of,
 )
-from recordari.recall.storage import LexicalHits, Search, Visibility
+from recordari.recall.storage import EarlyHits, Search, Visibility
 from recordari.tenants.tenants import TenantCache
 
 SPARE = 10  # ranked beyond top_k, to replace merged duplicates
@@ -148,17 +149,18 @@ class _Recall:
             interval = await self._interval(asked().interval)
             collection = await self._collection(view, asked().terms, cached)
             search = self._search(asked(), view, collection, line, interval)
-            lexical = await self._early(search) if cached is None else None
             embedding = asked().embedding
+            if embedding.done():
+                search = search.with_vector(*embedding.result()[:2])
+            early = await self._early(search) if cached is None else None
             vector, model_id, embedded = embedding.result() if embedding.done() else await embedding
         finally:
             if embedding is not None:
                 embedding.cancel()
         self._mark("prepare")
         question = self._question(asked(), model_id, interval)
-        # Without a vector the model must not be named: vectors of different lengths would be compared.
-        search = replace(search, vector=vector, model_id=model_id or "" if vector is not None else "")
-        result, merged = await self._find_best(question, search, lexical, view, collection, cached)
+        search = search.with_vector(vector, model_id)
+        result, merged = await self._find_best(question, search, early, view, collection, cached)
         shown = merged.kept[: max(RERANKED, self.request.top_k)]
         passages = await read_passages(self.resources, self.identity, shown)
         ordered, self.rerank = await reranked(
@@ -199,7 +201,7 @@ class _Recall:
         self,
         question: Question,
         search: Search,
-        lexical: LexicalHits | None,
+        early: EarlyHits | None,
         view: TenantView,
         collection: Collection,
         cached: tuple[Snapshot, bool] | None,
@@ -209,7 +211,7 @@ class _Recall:
             if cached is not None and search.vector is not None:
                 result = await self._in_snapshot(question, search, collection, limit, *cached)
             else:
-                result = await self._in_database(question, search, lexical, collection, limit)
+                result = await self._in_database(question, search, early, collection, limit)
             if view.has_passages:
                 rank = partial(self._ranked, question, search, collection, repeat=0.0)
                 result = await with_passages(self.resources, self.identity, search, result, rank, limit=limit)
@@ -263,12 +265,15 @@ class _Recall:
             view = await self.resources.get(TenantViews).with_terms(self.resources.database, self.identity, terms)
         return view.collection(terms)
 
-    async def _early(self, search: Search) -> LexicalHits:
-        """Hits that need no vector."""
+    async def _early(self, search: Search) -> EarlyHits:
+        """Hits that need no vector, or a vector that is at hand."""
         self._mark("terms")
-        lexical = await storage.find_early(self.resources.database, self.identity, search)
+        crowds = self.resources.get(Crowds)
+        search = replace(search, crowded=crowds.known(self.identity, search))
+        early = await storage.find_early(self.resources.database, self.identity, search)
+        crowds.learn(self.identity, search, early.crowded)
         self._mark("early")
-        return lexical
+        return early
 
     async def _read_snapshot(
         self, view: TenantView, line: Sequence[SessionId], meanwhile: Callable[[], object]
@@ -344,15 +349,14 @@ class _Recall:
         )
 
     async def _in_database(
-        self, question: Question, search: Search, lexical: LexicalHits | None, collection: Collection, limit: int
+        self, question: Question, search: Search, early: EarlyHits | None, collection: Collection, limit: int
     ) -> SearchResult:
         """The best that the indexes of the database find."""
-        if lexical is None:
-            lexical = await storage.find_early(self.resources.database, self.identity, search)
-        async with self.resources.database.transaction(self.identity) as tx:
-            candidates = await storage.find_candidates(tx, search, lexical)
+        if early is None:
+            early = await self._early(search)
+        candidates = await storage.find_candidates(self.resources.database, self.identity, search, early)
         self._mark("candidates")
-        hits = search_hits(candidates, frozenset(lexical.linked))
+        hits = search_hits(candidates, frozenset(early.linked))
         best = self._ranked(question, search, collection, Columns(rows=candidates), hits, limit)
         if self.request.explain:
             best = with_own_ranks(best, candidates)

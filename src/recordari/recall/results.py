@@ -45,10 +45,6 @@ class SearchResult:
     links: Sequence[tuple[UUID, UUID]] | None = None
     """Pairs of a fact and the turn that it was taken from, where they were read with the items."""
 
-    def item(self, item_id: UUID) -> Item:
-        found = self.items[item_id]
-        return found if isinstance(found, Item) else found.item
-
 
 Rank = Callable[[Columns, SearchHits, int], list[Ranked]]
 
@@ -151,7 +147,7 @@ async def reranked(
         return best, Reranking.ABSENT
     if not request.enable_rerank or not best:
         return best, Reranking.NOTHING if request.enable_rerank else Reranking.UNWANTED
-    head = [result.item(item.candidate.item_id) for item in best[:RERANKED]]
+    head = [result.items[item.candidate.item_id] for item in best[:RERANKED]]
     texts = [
         passage(
             passages[item.item_id].content if item.item_id in passages else item.content,

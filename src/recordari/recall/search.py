@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from recordari.core import text
-from recordari.core.identity import AskedScope, Identity
+from recordari.core.cache import BoundedMap
+from recordari.core.identity import AskedScope, Identity, TenantId
 from recordari.kit.resources import Resources
 from recordari.memory.rules import REQUEST_TERMS, Collection, QuestionWording, asked_by, embedded_text, entities_in
 from recordari.memory.tenant_view import TenantView
@@ -27,10 +29,15 @@ from recordari.recall.rules.ranking import Weights
 from recordari.recall.rules.sources import RecallSettings
 from recordari.recall.rules.steps import is_bridging
 from recordari.recall.rules.temporal.times import Interval, question_interval
+from recordari.recall.storage import Search
 
 MOST_POSTINGS = 4_000
 MOST_TERMS = 24
 MOST_EXACT = 3_000
+EXACT_BY_ROOT = 36
+"""Times the root of a tenant's items: comparing so many vectors takes as long as its index needs to find a hundred of them."""
+CROWD_SECONDS = 300.0
+MOST_CROWDS = 10_000
 SHORTEST_NAME = 3
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
@@ -85,7 +92,30 @@ def exact_below(items: int, *, indexed_from: int) -> int | None:
 
     Below that, most results of the tenant's index would be invisible: slower, and some of the nearest are missed.
     """
-    return max(MOST_EXACT, items // 25) if items >= indexed_from / 2 else None
+    return max(MOST_EXACT, round(EXACT_BY_ROOT * math.sqrt(items))) if items >= indexed_from / 2 else None
+
+
+class Crowds:
+    """Whether an index pays for the vectors of a memory, as it was a moment ago: nothing but the plan depends on it."""
+
+    def __init__(self) -> None:
+        self._known: BoundedMap[tuple[Hashable, ...], Sequence[bool]] = BoundedMap(MOST_CROWDS, seconds=CROWD_SECONDS)
+
+    def known(self, identity: Identity, search: Search) -> Sequence[bool] | None:
+        """What was found; nothing is known of a part of the time."""
+        return self._known.get(self._key(identity, search)) if search.since is search.until is None else None
+
+    def learn(self, identity: Identity, search: Search, crowded: Sequence[bool]) -> None:
+        if search.since is search.until is None and search.crowded is None:
+            self._known.put(self._key(identity, search), crowded)
+
+    def forget_tenant(self, tenant_id: TenantId) -> None:
+        self._known.drop(lambda key, _: key[0] == tenant_id)
+
+    @staticmethod
+    def _key(identity: Identity, search: Search) -> tuple[Hashable, ...]:
+        area = (tuple(search.kinds), search.scopes, tuple(search.line), search.archived, search.separate_facts)
+        return identity.tenant_id, identity.viewpoint, search.model_id, *area
 
 
 OF_CONVERSATIONS = ("speaker", "own_words", "question", "dated", "disclosure", "wished", "following", "newer")

@@ -17,25 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordari.core.identity import AskedScope, Scope
-from recordari.core.items import READ_COLUMNS, Item, Kind, Tier, Trust
+from recordari.core.items import Kind, Tier, Trust
 from recordari.db.database import Database
 from recordari.db.pipeline import EncodedValue, RawAnswer
 from recordari.db.queries import Queries, Query
-from recordari.db.records import reader
 from recordari.recall.request import SHOWN_COLUMNS
 from recordari.recall.rules.numbering import Floats, Ids, RowBlock
 from recordari.recall.storage import SearchVariant, Visibility, vector_parameters, visible_parameters
 
 queries = Queries(__name__)
 
-_read_item = reader(Item)
-
 ENTRY = 20  # bytes: an id and the number of its last change
 _ID = 16
 _HEAD = 20  # bytes before the numbers of a vector: the id of its item, and its length
-_STATE, _COLUMNS, _MEANT = range(4), range(4, 17), range(17, 19)
-_LATE = {name: column for column, name in enumerate((*READ_COLUMNS, "thread"), start=19)}
-_ITEM = [_LATE[name] for name in READ_COLUMNS]
+_STATE, _COLUMNS, _TEXTS, _MEANT = range(4), range(4, 17), 17, range(18, 20)
+_LATE = {name: column for column, name in enumerate((*SHOWN_COLUMNS.values(), "thread"), start=20)}
 _OF_SHOWN = [_LATE[column] for column in SHOWN_COLUMNS.values()]
 _MEMBERS: Mapping[str, Mapping[str, Any]] = {
     field: {str(member): member for member in choices}
@@ -51,13 +47,12 @@ _HALVES: NDArray[np.float32] = np.arange(1 << 16, dtype=np.uint16).byteswap().vi
 class SnapshotRow:
     """A visible item; its columns are read when they are asked for."""
 
-    __slots__ = ("_answer", "_content", "_item", "_item_id", "_row", "_shown", "entry")
+    __slots__ = ("_answer", "_content", "_item_id", "_row", "_shown", "entry")
 
     def __init__(self, entry: bytes, answer: RawAnswer, row: int) -> None:
         self.entry = entry
         self._answer = answer
         self._row = row
-        self._item: Item | None = None
         self._item_id: UUID | None = None
         self._content: str | None = None
         self._shown: dict[str, Any] | None = None
@@ -97,20 +92,18 @@ class SnapshotRow:
         return archived_at
 
     @property
-    def metadata(self) -> Mapping[str, Any]:
-        return self.item.metadata
+    def event_time(self) -> datetime:
+        event_time: datetime = self._answer.value(self._row, _LATE["event_time"])
+        return event_time
 
     @property
-    def item(self) -> Item:
-        """Made when it is shown, once: those that are shown are shown again and again."""
-        if self._item is None:
-            values = self._answer.values(self._row, _ITEM)
-            self._item = _read_item(**dict(zip(READ_COLUMNS, values, strict=True)))
-        return self._item
+    def metadata(self) -> Mapping[str, Any]:
+        metadata: Mapping[str, Any] = self.shown["metadata"]
+        return metadata
 
     @property
     def shown(self) -> Mapping[str, Any]:
-        """The fields of a recalled item that are the item's own; fewer columns than those of the item are read for them."""
+        """The fields of a recalled item that are the item's own; made once: those that are shown are shown again and again."""
         if self._shown is None:
             shown = dict(zip(SHOWN_COLUMNS, self._answer.values(self._row, _OF_SHOWN), strict=True))
             for name, members in _MEMBERS.items():
@@ -159,6 +152,7 @@ class SnapshotRead:
     block: RowBlock
     vectors: NDArray[np.float32]
     """Not a number where an item has none."""
+    text_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,6 +282,7 @@ def filled(query: Query, *, history: bool, archived: bool) -> Query:
         else "NULL::bytea",
         meant=" UNION ALL ".join(f"({part.sql})" for part in meant),
         no_columns=", ".join(["NULL"] * len(_LATE)),
+        late_columns=", ".join(f"n.{name}" for name in _LATE),
     )
     whole = query.filled(snapshot=snapshot.sql).filled(
         owned=" UNION ALL ".join(f"({part.sql})" for part in owned),
@@ -303,7 +298,12 @@ def _read(answer: RawAnswer) -> SnapshotRead:
     entries = answer.sent(0, _COLUMNS[0]) or b""
     keys = [entries[at : at + _ID] for at in range(0, len(entries), ENTRY)]
     vectors, names = _meanings(answer, keys)
-    return SnapshotRead(rows=SnapshotRows(entries, answer), block=_block(answer, keys, names), vectors=vectors)
+    return SnapshotRead(
+        rows=SnapshotRows(entries, answer),
+        block=_block(answer, keys, names),
+        vectors=vectors,
+        text_bytes=answer.value(0, _TEXTS) or 0,
+    )
 
 
 def _meanings(answer: RawAnswer, keys: Sequence[bytes]) -> tuple[NDArray[np.float32], Sequence[Sequence[str]]]:
@@ -317,11 +317,14 @@ def _meanings(answer: RawAnswer, keys: Sequence[bytes]) -> tuple[NDArray[np.floa
     places = {key: place for place, key in enumerate(keys)}
     of_vectors = [places.get(sent[at : at + _ID], -1) for at in range(0, len(sent), size)]
     halves = np.frombuffer(sent, dtype=np.uint16).reshape(len(named), -1)[:, _HEAD // 2 :]
-    vectors = np.full((len(keys), halves.shape[1]), np.nan, dtype=np.float32)
-    if -1 in of_vectors:  # of an item that is not visible
+    if of_vectors == list(range(len(keys))):  # in the order of the rows, as most are
+        vectors = _HALVES.take(halves)
+    elif -1 in of_vectors:  # of an item that is not visible
+        vectors = np.full((len(keys), halves.shape[1]), np.nan, dtype=np.float32)
         visible = [number for number, place in enumerate(of_vectors) if place >= 0]
         vectors[[of_vectors[number] for number in visible]] = _HALVES.take(halves[visible])
     else:
+        vectors = np.full((len(keys), halves.shape[1]), np.nan, dtype=np.float32)
         vectors[of_vectors] = _HALVES.take(halves)
     for place, mentioned in zip(of_vectors, named, strict=True):
         if mentioned and place >= 0:

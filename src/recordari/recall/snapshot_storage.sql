@@ -62,18 +62,18 @@ SELECT c.version, {waiting} FROM ({changes}) c
 
 -- name: snapshot
 -- Fragment: everything that recall needs of the items of `new`: in the first row the columns of the ranker, each value one
--- after another, then a row for each item with its own columns, read when it is shown.
+-- after another, then a row for each item with the columns that are shown, read when it is.
 SELECT c.version, {waiting}, {entries}, {links}, n.*, m.*, {no_columns}
 FROM counted c CROSS JOIN (
     SELECT string_agg(n.entry, ''::bytea), array_agg(n.thread), array_agg(n.session_id), array_agg(n.speaker),
         array_agg(n.scope), array_agg(n.event_time), array_agg(COALESCE(n.position, -2)), array_agg(n.traits),
         array_agg((n.kind = 'fact')::integer + 2 * (n.trust = 'user')::integer + 4 * (n.archived_at IS NOT NULL)::integer),
         array_agg(octet_length(n.terms)), string_agg(n.terms, ''::bytea),
-        array_agg(octet_length(n.tokens)), string_agg(n.tokens, ''::bytea) FROM new n) n CROSS JOIN (
+        array_agg(octet_length(n.tokens)), string_agg(n.tokens, ''::bytea), sum(octet_length(n.content)) FROM new n) n CROSS JOIN (
     SELECT string_agg(uuid_send(v.item_id) || halfvec_send(v.embedding), ''::bytea),
         string_agg(array_to_string(v.names, chr(31)), chr(30)) FROM ({meant}) v) m
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, {n.item_columns}, n.thread
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, {late_columns}
 FROM new n
 
 -- name: entries

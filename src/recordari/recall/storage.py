@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
-from itertools import zip_longest
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
@@ -66,6 +65,12 @@ class Search:
     exact_below: int | None = None
     """With fewer visible vectors than this, compare every one; None: always."""
     depths: Depths = FULL_DEPTHS
+    crowded: Sequence[bool] | None = None
+    """For each group of kinds, whether so many vectors are visible that an index pays; None: not known yet."""
+
+    def with_vector(self, vector: np.ndarray | None, model_id: str | None) -> Search:
+        """The same with the question's vector; without one no model is named, or vectors of different lengths are compared."""
+        return replace(self, vector=vector, model_id=model_id or "" if vector is not None else "")
 
     @property
     def kind_groups(self) -> Sequence[Sequence[str]]:
@@ -76,8 +81,8 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LexicalHits:
-    """Items found without the question's vector: by words, time and names, best first."""
+class EarlyHits:
+    """Items found by words, time and names, best first, and by meaning where the question's vector was at hand."""
 
     text: Sequence[UUID] = ()
     time: Sequence[UUID] = ()
@@ -86,6 +91,8 @@ class LexicalHits:
     """Items that only a link leads to."""
     crowded: Sequence[bool] = ()
     """For each group of kinds, whether so many vectors are visible that an index pays."""
+    nearest: Sequence[tuple[UUID, float]] | None = None
+    """The nearest and their distances; None: not looked for yet."""
 
 
 def early_queries(search: Search) -> dict[str, Query]:
@@ -99,25 +106,31 @@ def _early_queries(variant: SearchVariant) -> dict[str, Query]:
     fragments = {"live": variant.live, "visible": variant.visible, "listed": listed}
     # Each variant has a name of its own, because the connection prepares statements by name.
     return {
-        query.name.rpartition(".")[2]: replace(query.filled(**fragments), name=f"{query.name}_{variant.name}")
+        query.name.rpartition(".")[2]: replace(
+            query.filled(**fragments), name=f"{query.name}_{variant.name}", binary=True
+        )
         for query in (queries.worded, queries.timely, queries.naming, queries.linked, queries.seen)
     }
 
 
-async def find_early(database: Database, identity: Identity, search: Search) -> LexicalHits:
-    """Everything that can be found before the question is embedded, in one round trip."""
-    batch = _early_batch(identity, search)
-    if batch:
-        await database.read_batch(identity, [query for _, query in batch])
+async def find_early(database: Database, identity: Identity, search: Search) -> EarlyHits:
+    """Everything that can be found before the question is embedded, and what its vector finds if it is; in one round trip."""
+    batch, crowded = _early_batch(identity, search), search.crowded
+    near = _nearest_batch(identity, search, crowded) if crowded is not None else []
+    if batch or near:
+        await database.read_batch(identity, [*(query for _, query in batch), *near])
     rows: defaultdict[str, list[Record]] = defaultdict(list)
     for name, query in batch:
         rows[name] += query.answer
-    return LexicalHits(
+    if crowded is None:
+        crowded = [row["number"] >= (search.exact_below or 0) for row in rows["seen"]]
+    return EarlyHits(
         text=[row["item_id"] for row in sorted(rows["worded"], key=lambda row: -row["score"])],
         time=[row["item_id"] for row in rows["timely"]],
         entity=[row["item_id"] for row in sorted(rows["naming"], key=lambda row: -row["shared"])],
         linked=[row["item_id"] for row in rows["linked"]],
-        crowded=[row["number"] >= (search.exact_below or 0) for row in rows["seen"]],
+        crowded=crowded,
+        nearest=await _nearest_of(database, identity, search, near) if near else None,
     )
 
 
@@ -138,56 +151,110 @@ def _early_batch(identity: Identity, search: Search) -> list[tuple[str, BatchedQ
             batch.append(("worded", {"queries": terms, "weights": weights, "depth": depths.text, "kinds": kinds}))
         if keys and depths.entity:
             batch.append(("naming", {"entity_keys": keys, "depth": depths.entity, "kinds": kinds}))
-        if search.exact_below is not None and depths.vector and _may_be_indexed(search):
+        if search.crowded is None and search.exact_below is not None and depths.vector and _may_be_indexed(search):
             batch.append(("seen", {"model_id": search.model_id, "limit": search.exact_below, "kinds": kinds}))
     return [(name, BatchedQuery(sent[name], list, **{**visible, **parameters})) for name, parameters in batch]
 
 
-def statement(search: Search, by_index: Sequence[bool] = ()) -> Query:
-    """The query of candidates for this kind of search and length of vector; `by_index`: the groups of kinds with an index."""
-    variant = variant_of(search)
-    groups = ("other_kinds", "fact_kinds") if search.separate_facts else ("kinds",)
-    nearest = []
-    for group, is_indexed in zip_longest(groups, by_index[: len(groups)], fillvalue=False):
-        whole = _nearest(variant, is_indexed=is_indexed)
-        nearest.append(f"({whole.replace('%(kinds)s', f'%({group})s')})")
-    return queries.candidates.filled(
-        nearest=" UNION ALL ".join(nearest),
-        candidate_columns=queries.candidate_columns.sql,
-        live=variant.live,
-        visible=variant.visible,
-        vector_live=variant.vector_live,
-        dimensions=1 if search.vector is None else len(search.vector),
-    )
+def statement(search: Search) -> Query:
+    """The query of candidates for this kind of search and length of vector."""
+    return _statement(variant_of(search), 1 if search.vector is None else len(search.vector))
 
 
 @lru_cache(maxsize=64)
-def _nearest(variant: SearchVariant, *, is_indexed: bool) -> str:
-    # Each part is read by its own range of one index, which an OR of both might not be.
-    distances = " UNION ALL ".join(f"({queries.distances.filled(part=part).sql})" for part in variant.vector_parts)
-    exact = queries.exact_nearest.filled(distances=distances).sql
-    if not is_indexed:
-        return exact
-    parts = " OR ".join(f"({part})" for part in variant.vector_parts)
-    return queries.indexed_nearest.filled(exact=exact, visible_vectors=parts).sql
-
-
-async def find_candidates(tx: Transaction, search: Search, lexical: LexicalHits) -> list[Candidate]:
-    has_index = search.vector is not None and _may_be_indexed(search)
-    others, *facts = search.kind_groups
-    return await tx.query_custom_plan(
-        statement(search, lexical.crowded if has_index else ()),
-        Candidate,
-        text_ids=list(lexical.text),
-        time_ids=list(lexical.time),
-        entity_ids=list(dict.fromkeys([*lexical.entity, *lexical.linked])),
-        vector=HalfVector(NO_VECTOR if search.vector is None else search.vector),
-        model_id=search.model_id,
-        vector_depth=search.depths.vector if search.vector is not None else 0,
-        other_kinds=list(others),
-        fact_kinds=list(facts[0]) if facts else [],
-        **search_parameters(tx.identity, search),
+def _statement(variant: SearchVariant, dimensions: int) -> Query:
+    whole = queries.candidates.filled(
+        candidate_columns=queries.candidate_columns.sql,
+        live=variant.live,
+        visible=variant.visible,
+        dimensions=dimensions,
     )
+    return replace(whole, name=f"{whole.name}_{variant.name}_{dimensions}", binary=True)
+
+
+def nearest_statement(search: Search, *, by_index: bool) -> Query:
+    """The query of the nearest vectors, compared one by one or found by the tenant's index."""
+    return _nearest_statement(variant_of(search), 1 if search.vector is None else len(search.vector), by_index)
+
+
+@lru_cache(maxsize=64)
+def _nearest_statement(variant: SearchVariant, dimensions: int, by_index: bool) -> Query:
+    if by_index:
+        parts = " OR ".join(f"({part})" for part in variant.vector_parts)
+        whole = queries.indexed_nearest.filled(visible_vectors=parts)
+    else:
+        # Each part is read by its own range of one index, which an OR of both might not be.
+        distances = " UNION ALL ".join(f"({queries.distances.filled(part=part).sql})" for part in variant.vector_parts)
+        whole = queries.exact_nearest.filled(distances=distances)
+    whole = whole.filled(vector_live=variant.vector_live, dimensions=dimensions)
+    return replace(whole, binary=True, is_planned_anew=True)
+
+
+async def find_nearest(
+    database: Database, identity: Identity, search: Search, crowded: Sequence[bool]
+) -> list[tuple[UUID, float]]:
+    """The nearest visible items and their distances, nearest first."""
+    batch = _nearest_batch(identity, search, crowded)
+    if batch:
+        await database.read_batch(identity, batch)
+    return await _nearest_of(database, identity, search, batch)
+
+
+def _nearest_batch(
+    identity: Identity, search: Search, crowded: Sequence[bool]
+) -> list[BatchedQuery[list[tuple[UUID, float]]]]:
+    """The query of the nearest for each group of kinds."""
+    if search.vector is None or not search.depths.vector:
+        return []
+    groups, has_index = search.kind_groups, _may_be_indexed(search)
+    parameters = search_parameters(identity, search)
+    parameters |= {"vector": search.vector, "model_id": search.model_id, "vector_depth": search.depths.vector}
+    return [
+        BatchedQuery(
+            nearest_statement(search, by_index=is_crowded and has_index),
+            lambda rows: [(row["item_id"], row["distance"]) for row in rows],
+            **{**parameters, "kinds": list(kinds)},
+        )
+        for kinds, is_crowded in zip(groups, [*crowded, *[False] * len(groups)], strict=False)
+    ]
+
+
+async def _nearest_of(
+    database: Database,
+    identity: Identity,
+    search: Search,
+    batch: Sequence[BatchedQuery[list[tuple[UUID, float]]]],
+) -> list[tuple[UUID, float]]:
+    """What was found; where an index gave up too early, every vector is compared after all."""
+    exact = _nearest_batch(identity, search, ())
+    short = [
+        place
+        for place, query in enumerate(batch)
+        if query.query != exact[place].query and len(query.answer) < search.depths.vector
+    ]
+    if short:
+        await database.read_batch(identity, [exact[place] for place in short])
+    found = [exact[place] if place in short else query for place, query in enumerate(batch)]
+    return sorted((one for query in found for one in query.answer), key=lambda one: one[1])
+
+
+async def find_candidates(database: Database, identity: Identity, search: Search, early: EarlyHits) -> list[Candidate]:
+    nearest = early.nearest
+    if nearest is None:
+        nearest = await find_nearest(database, identity, search, early.crowded)
+    rows = await database.execute(
+        identity,
+        statement(search),
+        text_ids=list(early.text),
+        time_ids=list(early.time),
+        entity_ids=list(dict.fromkeys([*early.entity, *early.linked])),
+        vector_ids=[item_id for item_id, _ in nearest],
+        distances=[distance for _, distance in nearest],
+        vector=NO_VECTOR if search.vector is None else search.vector,
+        model_id=search.model_id,
+        **search_parameters(identity, search),
+    )
+    return [Candidate(*row) for row in rows]
 
 
 _LIVE = {

@@ -77,24 +77,19 @@ SELECT i.item_id, i.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({di
         WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND {vector_live} AND {part} OFFSET 0
 
 -- name: exact_nearest
--- Fragment: the nearest of all visible vectors.
+-- The nearest of all visible vectors.
 SELECT n.item_id, n.distance FROM (
         {distances}
     ) n ORDER BY n.distance LIMIT %(vector_depth)s
 
 -- name: indexed_nearest
--- Fragment: the same by the tenant's own index; exact where the index gives up too early.
-WITH near AS MATERIALIZED (
-        SELECT i.item_id, i.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions}) AS distance
-        FROM vectors i
-        WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND {vector_live}
-            -- No other index can find this, nor is it estimated as rare: the index by distance is used.
-            AND COALESCE({visible_vectors}, false)
-        ORDER BY i.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions}) LIMIT %(vector_depth)s
-    )
-    SELECT item_id, distance FROM near WHERE (SELECT count(*) FROM near) >= %(vector_depth)s
-    UNION ALL
-    SELECT e.item_id, e.distance FROM ({exact}) e WHERE (SELECT count(*) FROM near) < %(vector_depth)s
+-- The same by the tenant's own index, which may give up too early.
+SELECT i.item_id, i.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions}) AS distance
+FROM vectors i
+WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND {vector_live}
+    -- No other index can find this, nor is it estimated as rare: the index by distance is used.
+    AND COALESCE({visible_vectors}, false)
+ORDER BY i.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions}) LIMIT %(vector_depth)s
 
 -- name: worded
 -- The items that have any of the terms, best first.
@@ -118,15 +113,30 @@ WHERE i.tenant_id = %(tenant_id)s AND i.event_time >= %(interval_start)s AND i.e
 ORDER BY i.event_time DESC LIMIT %(depth)s
 
 -- name: naming
--- The items that mention entities of the question, those with most of them first.
+-- The items that mention entities of the question, those with most of them first. A name may be in thousands of items and few
+-- are wanted: so mentions are counted and ordered before any item is looked up, and of those with one name only the newest.
 WITH asked AS MATERIALIZED (
     SELECT entity_id FROM entities WHERE tenant_id = %(tenant_id)s AND key = ANY(%(entity_keys)s)
+), several AS MATERIALIZED (
+    SELECT m.item_id, count(*) AS shared FROM asked a
+    JOIN mentions m ON m.tenant_id = %(tenant_id)s AND m.entity_id = a.entity_id
+    WHERE (SELECT count(*) FROM asked) > 1
+    GROUP BY m.item_id HAVING count(*) > 1 ORDER BY shared DESC, m.item_id DESC
+), most AS MATERIALIZED (
+    SELECT m.item_id, m.shared FROM several m
+    CROSS JOIN LATERAL (SELECT i.* FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.item_id = m.item_id OFFSET 0) i
+    WHERE {live} AND {visible} LIMIT %(depth)s
 )
-SELECT m.item_id, count(*) AS shared FROM asked a
-JOIN mentions m ON m.tenant_id = %(tenant_id)s AND m.entity_id = a.entity_id
-CROSS JOIN LATERAL (SELECT i.* FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.item_id = m.item_id OFFSET 0) i
-WHERE {live} AND {visible}
-GROUP BY m.item_id ORDER BY shared DESC, m.item_id DESC LIMIT %(depth)s
+SELECT item_id, shared FROM most
+UNION ALL
+SELECT m.item_id, 1 FROM asked a CROSS JOIN LATERAL (
+    SELECT m.item_id FROM (
+        SELECT item_id FROM mentions
+        WHERE tenant_id = %(tenant_id)s AND entity_id = a.entity_id ORDER BY item_id DESC OFFSET 0) m
+    CROSS JOIN LATERAL (SELECT i.* FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.item_id = m.item_id OFFSET 0) i
+    WHERE m.item_id NOT IN (SELECT item_id FROM several) AND {live} AND {visible} LIMIT %(depth)s) m
+WHERE (SELECT count(*) FROM most) < %(depth)s
+ORDER BY shared DESC, item_id DESC LIMIT %(depth)s
 
 -- name: linked
 -- The items that mention a name which is beside one of the question in another item, and none of the question; only through
@@ -175,11 +185,10 @@ SELECT count(*) AS number FROM (SELECT 1 FROM ({listed}) l LIMIT %(limit)s) s
 item_id, scope, thread, position, speaker, trust, event_time, terms, tokens, traits, session_id, archived_at
 
 -- name: candidates
--- Items that may answer: those found without a vector and those nearest in meaning, with the items beside them. One round trip.
-WITH vector_arm AS MATERIALIZED (
-    {nearest}
-), found AS (
-    SELECT item_id, 'vector' AS arm, row_number() OVER (ORDER BY distance) AS rank, distance FROM vector_arm
+-- Items that may answer: those found without a vector and those nearest in meaning, with the items beside them.
+WITH found AS (
+    SELECT item_id, 'vector' AS arm, rank, distance
+    FROM unnest(%(vector_ids)s::uuid[], %(distances)s::float8[]) WITH ORDINALITY AS t (item_id, distance, rank)
     UNION ALL SELECT item_id, 'text', rank, NULL FROM unnest(%(text_ids)s::uuid[]) WITH ORDINALITY AS t (item_id, rank)
     UNION ALL SELECT item_id, 'time', rank, NULL FROM unnest(%(time_ids)s::uuid[]) WITH ORDINALITY AS t (item_id, rank)
     UNION ALL SELECT item_id, 'entity', rank, NULL FROM unnest(%(entity_ids)s::uuid[]) WITH ORDINALITY AS t (item_id, rank)

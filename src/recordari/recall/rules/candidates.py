@@ -323,6 +323,25 @@ class Columns:
             value = self._cache[key] = make()
         return value
 
+    def cached_if_again(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The same for a value that is kept from its second use on: most memories are asked once."""
+        used: set[Hashable] = self.cached("used", set)
+        if key in used:
+            return self.cached(key, make)
+        used.add(key)
+        return make()
+
+    @property
+    def kept_bytes(self) -> int:
+        """About how much room the matches of questions take."""
+        total = 0
+        for value in self._cache.values():
+            if isinstance(value, np.ndarray):
+                total += value.nbytes
+            elif isinstance(value, dict) and value:  # lines, all of one length
+                total += len(value) * next(iter(value.values())).nbytes
+        return total
+
     def cached_lines(
         self, name: Hashable, keys: Sequence[K], make: Callable[[Sequence[K]], NDArray[Any]]
     ) -> list[NDArray[Any]]:
@@ -359,8 +378,8 @@ class Columns:
         if len(self._tokens):
             filled, starts = self._token_starts
             vocabulary, numbers = self._vocabulary
-            # The vectors of the vocabulary are gathered once, for later questions too: gathering is most of the work.
-            blocks = self.cached(("blocks",), lambda: _blocks(unit, vocabulary))
+            # The vectors of the vocabulary take most of the work to gather, and more room than all else when they are kept.
+            blocks = self.cached_if_again(("blocks",), lambda: _blocks(unit, vocabulary))
             similar = np.square(np.maximum(_products(blocks, unit[ids]), 0))
             # A line for each question token, so that values to compare are side by side in memory.
             best[:, filled] = np.maximum.reduceat(similar.T.take(numbers, axis=1), starts, axis=1)
