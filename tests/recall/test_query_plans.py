@@ -405,6 +405,9 @@ async def test_the_index_waits_for_the_end_of_an_import(resources: Resources) ->
     later = replace(working, clock=lambda: datetime.now(UTC) + timedelta(minutes=3))
     await service.maintain_when_quiet(later, identity)
     assert [index for index in await catalogue(working) if index.name.startswith(prefix)]
+    many = few.model_copy(update={"vector_index_from": 9_000})
+    await service.maintain_when_quiet(replace(later, settings=many), identity)
+    assert not [index for index in await catalogue(working) if index.name.startswith(prefix)]
 
 
 def entry(identity: Identity, rows: int, model_id: str = MODEL_ID, *, is_valid: bool = True) -> VectorIndex:
