@@ -45,6 +45,7 @@ NOT_ABOUT_ROWS = {"db.migrate.lock", "db.migrate.unlock", "db.pipeline.bind", "d
 # Of the server itself: its process, its extensions, the numbers of its transactions.
 OF_THE_SERVER = {
     "db.pool.server_process",
+    "db.migrate.division",
     "db.pool.is_distributed",
     "operations.storage.describe_server",
     "sessions.run_storage.find_owner_version",

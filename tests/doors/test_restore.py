@@ -12,6 +12,7 @@ from uuid import uuid4
 import psycopg
 from pydantic import SecretStr
 from tests.doors.test_cli import connected
+from tests.external_server import not_on_cluster
 from tests.stored import drop_database
 from tests.working import settled
 
@@ -24,6 +25,7 @@ from recordari.db.embedded.server import EmbeddedServer
 from recordari.sessions.rules.window import MessageRole, NewMessage
 from recordari.wiring import open_resources
 
+in_use = not_on_cluster("a divided database in use is not backed up; `test_cluster_upkeep.py` backs one up")
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 
 
@@ -69,6 +71,7 @@ async def furnished(memory: Memory) -> list[str]:
     return [line async for line in memory.export()]
 
 
+@in_use
 async def test_a_restored_backup_forgets_again_and_nothing_brings_it_back(
     server: EmbeddedServer, settings: Settings, memory: Memory, tmp_path: Path
 ) -> None:
@@ -97,6 +100,7 @@ async def test_a_restored_backup_forgets_again_and_nothing_brings_it_back(
             assert [user.user_id for user in await again.list_users()] == ["ana"]
 
 
+@in_use
 async def test_the_journals_of_another_home_can_be_named(
     server: EmbeddedServer, settings: Settings, memory: Memory, tmp_path: Path
 ) -> None:
