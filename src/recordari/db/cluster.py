@@ -128,11 +128,10 @@ async def refuse_divided(owner_dsn: str) -> None:
 
 async def shape_for_one_server(owner_dsn: str) -> None:
     """Give the policies of a restored database the form for one server: a dump has that of where it was made."""
-    async with _connected(owner_dsn) as connection, connection.transaction():
-        await connection.execute(queries.become_owner.sql)
-        if await migrate.division(connection) is False:
-            await connection.execute(queries.make_here.sql)
-        await connection.execute(queries.shape_policies.sql, {"is_divided": False})
+    async with _connected(owner_dsn) as connection:
+        has_citus = await migrate.division(connection) is not None
+        async with migrate.as_owner(connection, on_one_node=has_citus):
+            await connection.execute(queries.shape_policies.sql, {"is_divided": False})
 
 
 async def undistribute(owner_dsn: str) -> list[str]:

@@ -53,14 +53,6 @@ SELECT setval(s.name::regclass, (
 FROM unnest(ARRAY['recordari.events_number_seq', 'recordari.item_counts_number_seq',
     'recordari.profile_changes_change_id_seq', 'recordari_queue.outbox_outbox_id_seq']) AS s (name)
 
--- name: become_owner
--- Act as the owner of the schema until the transaction ends.
-SET LOCAL ROLE recordari_owner
-
--- name: make_here
--- Hand on nothing of this transaction to other nodes.
-SET LOCAL citus.enable_ddl_propagation = off
-
 -- name: number_erasures
 -- Number erasures that are not finished by the server that has them now: older writers are known by its numbers.
 UPDATE recordari.erasures SET requested_at = requested_at WHERE finished_at IS NULL

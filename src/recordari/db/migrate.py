@@ -30,7 +30,7 @@ from recordari.errors import ConfigurationError, DatabaseUnavailable
 MIGRATION_LOCK = 7_265_636_863
 BOOTSTRAP_TRIES = 20
 _FILE = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
-_NEW_TABLE = re.compile(r"\s*CREATE TABLE (\w+)")
+_NEW_TABLE = re.compile(r"CREATE TABLE (\w+)")
 _LEADING = re.compile(r"\A(?:\s+|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
 # What may hold a semicolon that ends no statement, or one that does.
 _PIECES = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|(?P<tag>\$\w*\$).*?(?P=tag)|(?P<end>;)", re.DOTALL)
@@ -219,8 +219,8 @@ async def _create_roles(connection: Connection, login: str, password: str | None
 
 
 async def _migrate(connection: Connection, *, is_divided: bool) -> list[str]:
-    async with connection.transaction():
-        for query in (queries.become_owner, queries.create_record, queries.show_record):
+    async with as_owner(connection):
+        for query in (queries.create_record, queries.show_record):
             await connection.execute(query.sql)
     applied = await _applied(connection)
     done: list[str] = []
@@ -234,14 +234,21 @@ async def _migrate(connection: Connection, *, is_divided: bool) -> list[str]:
                 f"{connection.info.host}; install the version of Recordari that made it, or restore a backup"
             )
     if done:
-        async with connection.transaction():
-            await connection.execute(queries.become_owner.sql)
+        async with as_owner(connection, on_one_node=is_divided):
             found = await (await connection.execute(queries.has_full_tenants.sql)).fetchone()
-            if is_divided:
-                await connection.execute(queries.make_here.sql)
             if found == (True,):
                 await connection.execute(queries.expect_full_tenants.sql)
     return done
+
+
+@asynccontextmanager
+async def as_owner(connection: Connection, *, on_one_node: bool = False) -> AsyncIterator[None]:
+    """One transaction of the owner of the schema; on a cluster it may hand on nothing to other nodes."""
+    async with connection.transaction():
+        await connection.execute(queries.become_owner.sql)
+        if on_one_node:
+            await connection.execute(queries.make_here.sql)
+        yield
 
 
 async def _apply(connection: Connection, step: Migration) -> None:
@@ -252,8 +259,7 @@ async def _apply(connection: Connection, step: Migration) -> None:
 @asynccontextmanager
 async def _recorded(connection: Connection, step: Migration) -> AsyncIterator[None]:
     """One transaction of the owner that applies a step."""
-    async with connection.transaction():
-        await connection.execute(queries.become_owner.sql)
+    async with as_owner(connection):
         await connection.execute(sql.SQL("SET LOCAL search_path = {}, public").format(sql.Identifier(step.schema)))
         yield
         names = [step.name, *step.includes]

@@ -72,7 +72,7 @@ FROM pg_extension WHERE extname = 'citus'
 SET citus.enable_ddl_propagation = off
 
 -- name: make_here
--- Hand on no change of the schema to other nodes until the next statement says so.
+-- Hand on no change of the schema to other nodes, until the transaction ends or says otherwise.
 SET LOCAL citus.enable_ddl_propagation = off
 
 -- name: hand_on
