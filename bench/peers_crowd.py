@@ -1,13 +1,17 @@
 """Recordari beside other memory systems in the shape of many users: one store, thousands of users, a few items each.
 
     python bench/peers_crowd.py [--users 10000] [--items 100] [--questions 200] [--only langgraph] [--http] [--profile fast]
+        [--kept FOLDER] [--index-later]
 
 Recordari keeps all users in one tenant, LangGraph in namespaces of one store, mem0 by `user_id`; vectors, PostgreSQL and
 taking turns are those of `bench/peers.py`. Every question asks a user for one item of theirs by its words and its number.
 Printed for each: items stored a second, p50 and p95 of an add and of a search (the first ones right after the import,
 before anything was analysed, and later), answers a second of 8 clients, how many of ten hits an answer has, and how often
 the item is among them. `--http` adds those that have a server on PyPI, each over its own HTTP server; what is left out is
-printed with its reason. Writes `bench/results/peers_crowd.json`.
+printed with its reason. With `--kept` the stores stay in that folder: a later run with the same users and items stores
+nothing and measures again; how fast they were stored is printed from the run that did. `--index-later` spares LangGraph
+its vector index during the import and makes it at the end, which its API does not offer: a million items take it hours else.
+Writes `bench/results/peers_crowd.json`.
 """
 
 from __future__ import annotations
@@ -125,12 +129,22 @@ def search(processes: list[Process], figures: dict[str, Figures], asked: list[As
                 one.found.append(ref in found)
 
 
-def measure(processes: list[Process], dsn: str, users: int, items: int, asked: list[Asked]) -> dict[str, Figures]:
-    figures = {process.peer.name: Figures() for process in processes}
+def store(processes: list[Process], users: int, known: Path) -> dict[str, float]:
+    """Let every contestant store all items, unless it did so before; the items a second of each."""
+    rates: dict[str, float] = json.loads(known.read_text()) if known.exists() else {}
     for process in processes:
         process.order("open", space="main")
-        done = process.order("ingest", space="main", conversations=list(range(users)))
-        figures[process.peer.name].ingest = done["turns"] / done["seconds"]
+        if process.peer.name not in rates:
+            done = process.order("ingest", space="main", conversations=list(range(users)))
+            rates[process.peer.name] = done["turns"] / done["seconds"]
+            known.write_text(json.dumps(rates))
+    return rates
+
+
+def measure(
+    processes: list[Process], dsn: str, users: int, items: int, asked: list[Asked], rates: dict[str, float]
+) -> dict[str, Figures]:
+    figures = {process.peer.name: Figures(ingest=rates[process.peer.name]) for process in processes}
     early = asked[: len(asked) // 4]
     search(processes, figures, early, early=True)
     tidy(dsn)
@@ -175,7 +189,8 @@ def run(arguments: argparse.Namespace) -> None:
     chosen += OVER_HTTP if arguments.http else ()
     peers = [one for one in chosen if install(one, console)]
     with ExitStack() as stack:
-        folder = stack.enter_context(workshop(arguments.home))
+        folder = arguments.kept or stack.enter_context(workshop(arguments.home))
+        folder.mkdir(mode=0o755, exist_ok=True)
         settings = Settings(home=folder, embedding_profile=arguments.profile)
         passages, asked = write_crowd(folder, arguments.users, arguments.items, arguments.questions)
         texts = list(dict.fromkeys(question for _, question, _ in asked))
@@ -184,11 +199,15 @@ def run(arguments: argparse.Namespace) -> None:
         server.acquire()
         stack.callback(server.release)
         environment = {"PEERS_HOME": str(folder), "PEERS_PROFILE": arguments.profile, "PEERS_CROWD": "1"}
+        stored = folder / f"stored-{arguments.users}-{arguments.items}.json"
+        if arguments.index_later and not stored.exists():
+            environment["PEERS_INDEX_LATER"] = "1"
         processes: list[Process] = []
         for peer in peers:
             processes.append(Process(peer, folder, server.dsn(), environment))
             stack.callback(processes[-1].close)
-        figures = measure(processes, server.dsn(), arguments.users, arguments.items, asked)
+        rates = store(processes, arguments.users, stored)
+        figures = measure(processes, server.dsn(), arguments.users, arguments.items, asked, rates)
         title = f"{arguments.users:,} users × {arguments.items} items, {model}; times in ms"
         console.print(table(title, processes, figures))
         for reason in LEFT_OUT:
@@ -209,6 +228,8 @@ def main() -> None:
     """Read the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--home", type=Path, default=Path("/var/tmp/recordari-peers"))
+    parser.add_argument("--kept", type=Path, help="a folder for the stores, which are used again")
+    parser.add_argument("--index-later", action="store_true", help="LangGraph's vector index is made after its import")
     parser.add_argument("--profile", choices=["best", "fast"], default="fast")
     parser.add_argument("--users", type=int, default=10_000)
     parser.add_argument("--items", type=int, default=100)

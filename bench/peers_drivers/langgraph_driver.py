@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-import psycopg
 from contest import TOP_K, BlockingContestant, Conversation, Turn, main
 from langgraph.store.base import PutOp  # type: ignore[import-not-found,unused-ignore]
 from langgraph.store.postgres import PostgresStore  # type: ignore[import-not-found,unused-ignore]
-from psycopg.conninfo import make_conninfo
+from own_database import drop_vector_indexes, make_vector_indexes, own_database
 
 BATCH = 250
 CLIENTS = 8
@@ -25,22 +25,24 @@ class LangGraph(BlockingContestant):
         """Know no store yet."""
         self.stores: dict[str, list[PostgresStore]] = {}
         self.stacks: dict[str, ExitStack] = {}
+        self.addresses: dict[str, str] = {}
+        self.indexes: dict[str, list[str]] = {}
 
     def _embed(self, texts: Sequence[str]) -> list[list[float]]:
         return [self.vectors.list_of(text) for text in texts]
 
     async def open_space(self, space: str) -> None:
         """A database, and stores on it."""
-        name = f"langgraph_{space}"
-        with psycopg.connect(self.dsn, autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[arg-type,unused-ignore]
+        address = own_database(self.dsn, f"langgraph_{space}")
         stack = self.stacks[space] = ExitStack()
         index = {"dims": self.vectors.dimensions, "embed": self._embed, "fields": ["text"]}
         self.stores[space] = [
-            stack.enter_context(PostgresStore.from_conn_string(make_conninfo(self.dsn, dbname=name), index=index))
-            for _ in range(CLIENTS)
+            stack.enter_context(PostgresStore.from_conn_string(address, index=index)) for _ in range(CLIENTS)
         ]
         self.stores[space][0].setup()
+        self.addresses[space] = address
+        if os.environ.get("PEERS_INDEX_LATER"):
+            self.indexes[space] = drop_vector_indexes(address)
 
     async def close_space(self, space: str) -> None:
         """Close its connections."""
@@ -60,6 +62,10 @@ class LangGraph(BlockingContestant):
         ]
         for start in range(0, len(puts), BATCH):
             self.stores[space][0].batch(puts[start : start + BATCH])
+
+    async def settle(self, space: str, owners: Sequence[str]) -> None:
+        """Make the vector index if it was left for later."""
+        make_vector_indexes(self.addresses[space], self.indexes.pop(space, []))
 
     async def add(self, space: str, owner: str, turn: Turn) -> None:
         """One put."""

@@ -10,12 +10,11 @@ os.environ["MEM0_TELEMETRY"] = "False"
 os.environ["MEM0_DIR"] = str(Path(sys.argv[1]) / "mem0")
 os.environ["OPENAI_API_KEY"] = "never used"
 
-import psycopg
 from contest import TOP_K, BlockingContestant, Conversation, Turn, Vectors, main
 from mem0 import Memory  # type: ignore[import-not-found,unused-ignore]
 from mem0.embeddings.base import EmbeddingBase  # type: ignore[import-not-found,unused-ignore]
 from mem0.utils.factory import EmbedderFactory  # type: ignore[import-not-found,unused-ignore]
-from psycopg.conninfo import make_conninfo
+from own_database import own_database
 
 CLIENTS = 8
 
@@ -44,21 +43,19 @@ class Mem0(BlockingContestant):
 
     async def open_space(self, space: str) -> None:
         """A database, and a memory in it."""
-        name = f"mem0_{space}"
-        with psycopg.connect(self.dsn, autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[arg-type,unused-ignore]
+        address = own_database(self.dsn, f"mem0_{space}")
         self.memories[space] = Memory.from_config(
             {
                 "vector_store": {
                     "provider": "pgvector",
                     "config": {
-                        "connection_string": make_conninfo(self.dsn, dbname=name),
+                        "connection_string": address,
                         "embedding_model_dims": self.vectors.dimensions,
                         "maxconn": CLIENTS,
                     },
                 },
                 "embedder": {"provider": "huggingface", "config": {}},
-                "history_db_path": str(self.folder / f"{name}.sqlite"),
+                "history_db_path": str(self.folder / f"mem0_{space}.sqlite"),
             }
         )
 
