@@ -215,8 +215,14 @@ class EncodedValue:
 
     __slots__ = ("text",)
 
-    def __init__(self, value: object) -> None:
-        (self.text,), _ = written([value])
+    def __init__(self, text: bytes | None) -> None:
+        self.text = text
+
+
+def encoded(values: Mapping[str, object]) -> dict[str, EncodedValue]:
+    """Values that are no bytes and no vectors, encoded once."""
+    texts, _ = written(values.values())
+    return dict(zip(values, map(EncodedValue, texts), strict=True))
 
 
 _TEXT, _BINARY = 0, 1

@@ -336,7 +336,7 @@ class _Recall:
         if request.explain:
             best = with_ranks(best, hits)
         rows = [item.row for item in best]
-        items = {item.candidate.item_id: snapshot.items[item.row] for item in best}
+        items = {row.item_id: row for row in map(snapshot.items.__getitem__, rows)}
         return SearchResult(
             best=best,
             items=items,

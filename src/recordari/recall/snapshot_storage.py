@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from recordari.core.identity import AskedScope, Scope
 from recordari.core.items import Kind, Tier, Trust
 from recordari.db.database import Database
-from recordari.db.pipeline import EncodedValue, RawAnswer
+from recordari.db.pipeline import EncodedValue, RawAnswer, encoded
 from recordari.db.queries import Queries, Query
 from recordari.recall.request import SHOWN_COLUMNS
 from recordari.recall.rules.numbering import Floats, Ids, RowBlock
@@ -263,7 +263,7 @@ def _query(query: Query, visibility: Visibility, topics: Sequence[str]) -> tuple
     parameters = visible_parameters(identity, visibility) | vector_parameters(identity, visibility)
     parameters |= {"topics": list(topics), "session_user": identity.user_id}
     whole = filled(query, history=AskedScope.HISTORY in visibility.scopes, archived=visibility.archived)
-    return whole, {name: EncodedValue(value) for name, value in parameters.items()}
+    return whole, encoded(parameters)
 
 
 @lru_cache(maxsize=32)
@@ -296,49 +296,53 @@ def filled(query: Query, *, history: bool, archived: bool) -> Query:
 
 def _read(answer: RawAnswer) -> SnapshotRead:
     entries = answer.sent(0, _COLUMNS[0]) or b""
-    keys = [entries[at : at + _ID] for at in range(0, len(entries), ENTRY)]
-    vectors, names = _meanings(answer, keys)
+    vectors, names = _meanings(answer, entries)
     return SnapshotRead(
         rows=SnapshotRows(entries, answer),
-        block=_block(answer, keys, names),
+        block=_block(answer, names),
         vectors=vectors,
         text_bytes=answer.value(0, _TEXTS) or 0,
     )
 
 
-def _meanings(answer: RawAnswer, keys: Sequence[bytes]) -> tuple[NDArray[np.float32], Sequence[Sequence[str]]]:
+def _meanings(answer: RawAnswer, entries: bytes) -> tuple[NDArray[np.float32], Sequence[Sequence[str]]]:
     """The vector and the names of each row; they come in an order of their own."""
-    names: list[Sequence[str]] = [()] * len(keys)
+    many = len(entries) // ENTRY
+    names: list[Sequence[str]] = [()] * many
     sent = answer.sent(0, _MEANT[0])
     if sent is None:
-        return np.full((len(keys), 1), np.nan, dtype=np.float32), names
+        return np.full((many, 1), np.nan, dtype=np.float32), names
     named: list[str] = answer.value(0, _MEANT[1]).split("\x1e")
-    size = len(sent) // len(named)
-    places = {key: place for place, key in enumerate(keys)}
-    of_vectors = [places.get(sent[at : at + _ID], -1) for at in range(0, len(sent), size)]
-    halves = np.frombuffer(sent, dtype=np.uint16).reshape(len(named), -1)[:, _HEAD // 2 :]
-    if of_vectors == list(range(len(keys))):  # in the order of the rows, as most are
-        vectors = _HALVES.take(halves)
-    elif -1 in of_vectors:  # of an item that is not visible
-        vectors = np.full((len(keys), halves.shape[1]), np.nan, dtype=np.float32)
-        visible = [number for number, place in enumerate(of_vectors) if place >= 0]
-        vectors[[of_vectors[number] for number in visible]] = _HALVES.take(halves[visible])
+    halves = np.frombuffer(sent, dtype=np.uint16).reshape(len(named), -1)
+    places = _places(halves[:, : _ID // 2], entries)
+    if places == range(many):
+        vectors = _HALVES.take(halves[:, _HEAD // 2 :])
     else:
-        vectors = np.full((len(keys), halves.shape[1]), np.nan, dtype=np.float32)
-        vectors[of_vectors] = _HALVES.take(halves)
-    for place, mentioned in zip(of_vectors, named, strict=True):
+        vectors = np.full((many, halves.shape[1] - _HEAD // 2), np.nan, dtype=np.float32)
+        visible = [number for number, place in enumerate(places) if place >= 0]
+        vectors[[places[number] for number in visible]] = _HALVES.take(halves[visible, _HEAD // 2 :])
+    for place, mentioned in zip(places, named, strict=True):
         if mentioned and place >= 0:
             names[place] = mentioned.split("\x1f")
     return vectors, names
 
 
-def _block(answer: RawAnswer, keys: Sequence[bytes], names: Sequence[Sequence[str]]) -> RowBlock:
+def _places(ids: NDArray[np.uint16], entries: bytes) -> Sequence[int]:
+    """The row of each of these ids, or -1 for an item that is not visible."""
+    of_rows = np.frombuffer(entries, dtype=np.uint16).reshape(-1, ENTRY // 2)[:, : _ID // 2]
+    if np.array_equal(ids, of_rows):  # in the order of the rows, as most are
+        return range(len(ids))
+    sent, known = ids.tobytes(), of_rows.tobytes()
+    rows = {known[at : at + _ID]: row for row, at in enumerate(range(0, len(known), _ID))}
+    return [rows.get(sent[at : at + _ID], -1) for at in range(0, len(sent), _ID)]
+
+
+def _block(answer: RawAnswer, names: Sequence[Sequence[str]]) -> RowBlock:
     _, threads, sessions, speakers, scopes, times, positions, traits, flags, of_terms, terms, of_tokens, tokens = (
         _COLUMNS
     )
     microseconds, marks = _numbers(answer.sent(0, times), ">i8"), _numbers(answer.sent(0, flags), ">i4")
     return RowBlock(
-        keys=keys,
         threads=answer.value(0, threads) or (),
         sessions=answer.value(0, sessions) or (),
         speakers=answer.value(0, speakers) or (),

@@ -16,7 +16,6 @@ from recordari.recall.rules.temporal.times import Interval
 FEW_MENTIONS = 12
 """Links lead through names that at most so many items mention: a name that is everywhere links nothing."""
 _NOTHING = np.empty(0, dtype=np.int64)
-_BITS = 1 << np.arange(len(ARMS))
 _ARMS = [
     tuple(arm for bit, arm in enumerate(ARMS) if number >> bit & 1) or (BESIDE,) for number in range(1 << len(ARMS))
 ]
@@ -58,9 +57,10 @@ class ArmHits:
 
     def found_by(self, rows: Sequence[int]) -> list[tuple[str, ...]]:
         """The arms that found each of these rows."""
-        many = len(self.results.similarity)
-        found = np.array([marked(many, indexes)[list(rows)] for indexes in self.arms.values()]).T
-        return [_ARMS[sum(bits)] for bits in (found * _BITS).tolist()]
+        found = np.zeros(len(self.results.similarity), dtype=np.int64)
+        for bit, indexes in enumerate((self.text, self.vector, self.time, self.entity)):
+            found[indexes] |= 1 << bit
+        return [_ARMS[number] for number in found[list(rows)].tolist()]
 
 
 def find_rows(
@@ -138,9 +138,7 @@ def _highest(scores: Floats, depth: int) -> Ids:
 
 def _by_words(columns: Columns, terms: Mapping[str, float]) -> tuple[Ids, Floats]:
     """Rows with any of the terms: rare terms, many of them, and short texts score high."""
-    scores = np.zeros(len(columns))
-    for having, weight in zip(columns.having(list(terms)), terms.values(), strict=True):
-        scores += weight * having
+    scores = np.add.reduce(columns.having(list(terms)) * np.array([*terms.values()])[:, None], axis=0)
     rows = np.flatnonzero(scores)
     return rows, scores[rows] * columns.brevity[rows]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from functools import lru_cache
 from typing import Any, TypeVar
 from uuid import UUID
@@ -281,7 +281,7 @@ class Columns:
 
     def counts(self, terms: Sequence[str]) -> Ids:
         """How often each row has each term, and a last 0; a line for each term."""
-        return np.array(self.cached_lines("counts", terms, self._counts)).reshape(len(terms), len(self.rows) + 1)
+        return self.cached_lines("counts", terms, self._counts)
 
     def _counts(self, terms: Sequence[str]) -> Ids:
         # Flat: to find the places in two dimensions takes ten times as long.
@@ -292,7 +292,7 @@ class Columns:
     def collection(self, terms: Sequence[str], repetitions: Ids) -> Statistics:
         """How common terms are in these rows; those that repeat another row do not count."""
         terms = list(dict.fromkeys(terms))
-        has, lengths = np.array(self.having(terms)).reshape(len(terms), len(self.rows)), self.lengths
+        has, lengths = self.having(terms), self.lengths
         if len(repetitions):
             counted = np.ones(len(self.rows), dtype=np.bool_)
             counted[repetitions] = False
@@ -303,8 +303,8 @@ class Columns:
             frequencies=dict(zip(terms, np.count_nonzero(has, axis=1).tolist(), strict=True)),
         )
 
-    def having(self, terms: Sequence[str]) -> list[Mask]:
-        """Which rows have each term, or a speaker whose name has it."""
+    def having(self, terms: Sequence[str]) -> Mask:
+        """Which rows have each term, or a speaker whose name has it; a line for each term."""
         return self.cached_lines("having", terms, self._having)
 
     def _having(self, terms: Sequence[str]) -> NDArray[np.bool_]:
@@ -344,16 +344,20 @@ class Columns:
 
     def cached_lines(
         self, name: Hashable, keys: Sequence[K], make: Callable[[Sequence[K]], NDArray[Any]]
-    ) -> list[NDArray[Any]]:
-        """The line of each key; `make` makes those that are missing, all at once."""
+    ) -> NDArray[Any]:
+        """The line of each key, not to be changed; `make` makes those that are missing, all at once."""
         lines: dict[K, NDArray[Any]] = self.cached(name, dict)
         missing = [key for key in keys if key not in lines]
+        if missing and len(lines) > MOST_LINES:
+            lines.clear()
+            missing = list(keys)
+        if len(missing) == len(keys):
+            every = make(missing)
+            lines.update(zip(missing, every, strict=True))
+            return every
         if missing:
-            if len(lines) > MOST_LINES:
-                lines.clear()
-                missing = list(keys)
             lines.update(zip(missing, make(missing), strict=True))
-        return [lines[key] for key in keys]
+        return np.array([lines[key] for key in keys])
 
     def spoken_by(self, term: str) -> Sequence[Ids]:
         """The rows of speakers whose name has the term."""
@@ -361,9 +365,19 @@ class Columns:
 
     def dated(self, term: str) -> Sequence[Ids]:
         """The rows of days whose date has the term."""
+        if term not in _DAYS_AND_MONTHS and not (term.isdigit() and int(term) in self._years):
+            return ()
         return self._date_terms.get(term, ())
 
-    def best_matches(self, tokens: Tokens, previous: float) -> list[NDArray[np.float32]]:
+    @cached_property
+    def _years(self) -> range:
+        """The years from the first row to the last one."""
+        days = self._table["day"]
+        if not len(days):
+            return range(0)
+        return range(date.fromordinal(int(days.min())).year, date.fromordinal(int(days.max())).year + 1)
+
+    def best_matches(self, tokens: Tokens, previous: float) -> NDArray[np.float32]:
         """Squared cosine of each question token with the nearest token of each row, or of the row before times `previous`."""
 
         def make(ids: Sequence[int]) -> NDArray[np.float32]:
@@ -444,6 +458,12 @@ def _speaker_terms(speaker: str) -> frozenset[str]:
 @lru_cache(maxsize=10_000)
 def _date_terms(day: date) -> frozenset[str]:
     return frozenset(text.terms(f"{day:%d %B %Y}"))
+
+
+_DAYS_AND_MONTHS = frozenset(
+    term for day in range(366) for term in text.terms(f"{date(2000, 1, 1) + timedelta(days=day):%d %B}")
+)
+"""All terms of dates but years."""
 
 
 def _blocks(unit: NDArray[np.float32], ids: Ids) -> NDArray[np.float32]:

@@ -99,7 +99,8 @@ def folded(
     """
     if project is not None:
         best = _with_project_first(best, items, project)
-    ranks = {item.candidate.item_id: item for item in best if item.candidate.item_id in items}
+    found = [(item.candidate.item_id, item) for item in best]
+    ranks = {item_id: item for item_id, item in found if item_id in items}
     shown_as = _shown_as(ranks, items, links) if links else {}
     answer = Folded()
     texts: dict[tuple[str, str], UUID] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
@@ -102,8 +102,6 @@ SCOPES: dict[str, int] = {scope: number for number, scope in enumerate(Scope)}
 class RowBlock:
     """What columns need of some rows, one sequence for each value; read so, hundreds of rows cost little more than one."""
 
-    keys: Sequence[Hashable]
-    """Something that only this row has."""
     threads: Sequence[str | None]
     sessions: Sequence[str | None]
     speakers: Sequence[str | None]
@@ -127,7 +125,6 @@ class RowBlock:
     @classmethod
     def of(cls, rows: Sequence[Candidate]) -> RowBlock:
         return cls(
-            keys=[row.item_id for row in rows],
             threads=[row.thread for row in rows],
             sessions=[row.session_id for row in rows],
             speakers=[row.speaker for row in rows],
@@ -158,13 +155,12 @@ class RowBlock:
 
     def chosen(self, rows: Ids) -> RowBlock:
         """These rows in this order."""
-        if np.array_equal(rows, np.arange(len(self.keys))):
+        if np.array_equal(rows, np.arange(len(self.moments))):
             return self
         places = rows.tolist()
         ends = np.cumsum(self.name_counts).tolist()
         counts = self.name_counts.tolist()
         return RowBlock(
-            keys=[self.keys[row] for row in places],
             threads=[self.threads[row] for row in places],
             sessions=[self.sessions[row] for row in places],
             speakers=[self.speakers[row] for row in places],
@@ -239,7 +235,9 @@ class Numbers:
         table["thread"] = self.threads.of(block.threads)
         table["position"] = block.positions
         table["session"] = self.sessions.of([a or b for a, b in zip(block.sessions, block.threads, strict=True)])
-        table["speaker"] = [speakers[name] for name in block.speakers]
+        table["speaker"] = (
+            [speakers[name] for name in block.speakers] if len(speakers) > 1 else [*speakers.values()] or 0
+        )
         table["traits"] = block.traits
         table["scope"] = [SCOPES[scope] for scope in block.scopes]
         table["terms"] = block.term_counts

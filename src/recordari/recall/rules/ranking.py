@@ -171,9 +171,11 @@ class Features:
 def features_of(
     question: Question, columns: Columns, results: SearchHits, collection: Collection, weights: Weights
 ) -> Features:
-    hits = results.hits
+    hits: Ids | slice = results.hits
     place: Ids = np.full(len(columns) + 1, -1)
-    place[hits] = np.arange(len(hits))
+    place[hits] = np.arange(len(results.hits))
+    if len(results.hits) == len(columns):
+        hits = slice(None)  # every row of a small memory: nothing to choose
     return Features(
         words=_words(question, columns, collection, weights)[hits],
         late=_late_interaction(question, columns, collection, weights)[hits],
@@ -221,17 +223,16 @@ def _weighed_sum(
     columns: Columns,
     words: Sequence[str],
     weights: Sequence[float],
-    matched: Sequence[NDArray[np.float32]],
+    matched: NDArray[np.float32],
 ) -> Floats:
     """How well each row matches all words; what a user says matches the user's name too."""
-    if not matched:
-        return np.zeros(len(columns))
-    lines = np.array(matched)
-    for place, word in enumerate(words):
-        if word in question.asker:
-            lines[place] = np.maximum(lines[place], columns.is_users)
-    lines *= np.array(weights, dtype=np.float32)[:, None]
-    return np.asarray(np.add.reduce(lines, axis=0, dtype=np.float64))
+    if question.asker and not question.asker.isdisjoint(words):
+        matched = matched.copy()
+        for place, word in enumerate(words):
+            if word in question.asker:
+                matched[place] = np.maximum(matched[place], columns.is_users)
+    weighed = matched * np.array(weights, dtype=np.float32)[:, None]
+    return np.asarray(np.add.reduce(weighed, axis=0, dtype=np.float64))
 
 
 def _saturated(columns: Columns, mean: float, weights: Weights, terms: Sequence[str]) -> NDArray[np.float32]:
