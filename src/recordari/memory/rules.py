@@ -202,7 +202,7 @@ _NOW, _MY_STATE, _A_STATE, _MY_PAST = 1.0, 0.4, 0.2, 0.15
 _REQUEST_WORDS = """suggest suggestion suggestions recommend recommended recommendation recommendations advice tip tips idea
     ideas remind tell know think thinking thought want wanted wonder wondering look looking going back previous previously
     conversation conversations discussion chat talked discussed follow mention mentioned please help total number many much
-    often lately recently currently current planning plan said say told ask asked"""
+    often lately recently currently current now nowadays still latest newest planning plan said say told ask asked"""
 REQUEST_TERMS = frozenset(terms(_REQUEST_WORDS))
 
 
