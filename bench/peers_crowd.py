@@ -9,8 +9,9 @@ Printed for each: items stored a second, p50 and p95 of an add and of a search (
 before anything was analysed, and later), answers a second of 8 clients, how many of ten hits an answer has, and how often
 the item is among them. `--http` adds those that have a server on PyPI, each over its own HTTP server; what is left out is
 printed with its reason. With `--kept` the stores stay in that folder: a later run with the same users and items stores
-nothing and measures again; how fast they were stored is printed from the run that did. `--index-later` spares LangGraph
-its vector index during the import and makes it at the end, which its API does not offer: a million items take it hours else.
+nothing and measures again; how fast they were stored, and the first searches, are from the run that did. `--index-later`
+spares LangGraph its vector index during the import and makes it at the end, which its API does not offer: a million items
+take it hours else.
 Writes `bench/results/peers_crowd.json`.
 """
 
@@ -23,7 +24,7 @@ import os
 import random
 import statistics
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -116,50 +117,45 @@ def write_crowd(folder: Path, users: int, items: int, questions: int) -> tuple[l
     return list(dict.fromkeys(passages)), asked
 
 
-def search(processes: list[Process], figures: dict[str, Figures], asked: list[Asked], *, early: bool) -> None:
-    """Ask every contestant, a few questions each in turn."""
-    for start in range(0, len(asked), CHUNK):
-        part = asked[start : start + CHUNK]
-        for process in turns_of(processes, start // CHUNK):
-            one = figures[process.peer.name]
-            answer = process.order("search", space="main", asked=[(user, question) for user, question, _ in part])
-            (one.early if early else one.searches).extend(answer["times"])
-            for (_, _, ref), found in zip(part, answer["found"], strict=True):
-                one.hits.append(len(found))
-                one.found.append(ref in found)
+def search(process: Process, figures: Figures, asked: list[Asked], times: list[float]) -> None:
+    """Ask one contestant; how long each answer took goes to `times`."""
+    answer = process.order("search", space="main", asked=[(user, question) for user, question, _ in asked])
+    times.extend(answer["times"])
+    for (_, _, ref), found in zip(asked, answer["found"], strict=True):
+        figures.hits.append(len(found))
+        figures.found.append(ref in found)
 
 
-def store(processes: list[Process], users: int, known: Path) -> dict[str, float]:
-    """Let every contestant store all items, unless it did so before; the items a second of each."""
-    rates: dict[str, float] = json.loads(known.read_text()) if known.exists() else {}
+def store(processes: list[Process], users: int, asked: list[Asked], known: Path) -> dict[str, Figures]:
+    """Let every contestant store all items and ask it at once, unless it did so before."""
+    before: dict[str, Any] = json.loads(known.read_text()) if known.exists() else {}
+    every = {name: Figures(**figures) for name, figures in before.items()}
     for process in processes:
         process.order("open", space="main")
-        if process.peer.name not in rates:
+        if process.peer.name not in every:
             done = process.order("ingest", space="main", conversations=list(range(users)))
-            rates[process.peer.name] = done["turns"] / done["seconds"]
-            known.write_text(json.dumps(rates))
-    return rates
+            figures = every[process.peer.name] = Figures(ingest=done["turns"] / done["seconds"])
+            search(process, figures, asked, figures.early)
+            known.write_text(json.dumps({name: asdict(one) for name, one in every.items()}))
+    return {process.peer.name: every[process.peer.name] for process in processes}
 
 
-def measure(
-    processes: list[Process], dsn: str, users: int, items: int, asked: list[Asked], rates: dict[str, float]
-) -> dict[str, Figures]:
-    figures = {process.peer.name: Figures(ingest=rates[process.peer.name]) for process in processes}
-    early = asked[: len(asked) // 4]
-    search(processes, figures, early, early=True)
-    tidy(dsn)
-    search(processes, figures, asked[len(early) :], early=False)
+def measure(processes: list[Process], every: dict[str, Figures], users: int, items: int, asked: list[Asked]) -> None:
+    """Searches and adds, a few of each contestant in turn, then many clients at once."""
+    for start in range(0, len(asked), CHUNK):
+        for process in turns_of(processes, start // CHUNK):
+            figures = every[process.peer.name]
+            search(process, figures, asked[start : start + CHUNK], figures.searches)
     chance = random.Random(users)
     for start in range(0, ADDS, CHUNK):
         added = [(chance.randrange(users), chance.randrange(items)) for _ in range(CHUNK)]
         for process in turns_of(processes, start // CHUNK):
-            figures[process.peer.name].adds += process.order("add_to", space="main", added=added)["times"]
+            every[process.peer.name].adds += process.order("add_to", space="main", added=added)["times"]
     pairs = [(user, question) for user, question, _ in asked]
     for process in processes:
         process.order("serve", space="main", asked=pairs[:CLIENTS], clients=CLIENTS)
         done = process.order("serve", space="main", asked=pairs, clients=CLIENTS)
-        figures[process.peer.name].served = len(pairs) / done["seconds"]
-    return figures
+        every[process.peer.name].served = len(pairs) / done["seconds"]
 
 
 def table(title: str, processes: list[Process], figures: dict[str, Figures]) -> Table:
@@ -206,8 +202,10 @@ def run(arguments: argparse.Namespace) -> None:
         for peer in peers:
             processes.append(Process(peer, folder, server.dsn(), environment))
             stack.callback(processes[-1].close)
-        rates = store(processes, arguments.users, stored)
-        figures = measure(processes, server.dsn(), arguments.users, arguments.items, asked, rates)
+        early = asked[: len(asked) // 4]
+        figures = store(processes, arguments.users, early, stored)
+        tidy(server.dsn())
+        measure(processes, figures, arguments.users, arguments.items, asked[len(early) :])
         title = f"{arguments.users:,} users × {arguments.items} items, {model}; times in ms"
         console.print(table(title, processes, figures))
         for reason in LEFT_OUT:
