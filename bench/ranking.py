@@ -2,6 +2,7 @@
 
     python bench/ranking.py --data ../shared/data --profile fast --collect     # once: the features of every candidate
     python bench/ranking.py --profile fast                                     # leave one set out, then learn on all
+    python bench/ranking.py --profile best --ridge 0.6 --held question entity dated   # fewer weights, held more firmly
 
 The features come from the product's own search over the stores of `bench/recall.py`, and the product's own `weighed` turns them
 into scores, so that trying a weight takes seconds. Each set counts the same, whatever its size.
@@ -55,10 +56,22 @@ LEARNT: Mapping[str, float] = {
     "dated": 0.7,
     "question": 0.0,
 }
-EQUAL = Weights(**dict[str, Any](LEARNT))
 RIDGE = 0.3  # how firmly a weight stays
 TEMPERATURE = 0.3  # of scores: a candidate so far below another is e times less likely
 MOST_STEPS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """Which weights are learnt, where each begins, and how firmly it stays there."""
+
+    begin: Mapping[str, float]
+    ridge: float
+
+    @property
+    def equal(self) -> Weights:
+        """All weights where they begin."""
+        return replace(Weights(), **dict[str, Any](self.begin))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,22 +142,22 @@ class Seen:
     """What the question counts, so that each set counts the same."""
 
 
-def seen_of(case: Case, share: float) -> Seen | None:
+def seen_of(case: Case, share: float, learnt: Mapping[str, float]) -> Seen | None:
     """None where the candidates say nothing about the weights: none or all of them are evidence."""
     (search, *others) = case.searches
     is_evidence = np.array([ref in case.evidence for ref in search.refs])
     if others or not is_evidence.any() or is_evidence.all():
         return None
-    parts = weighed(search.features, replace(Weights(), **dict[str, Any](dict.fromkeys(LEARNT, 1.0))))
+    parts = weighed(search.features, replace(Weights(), **dict[str, Any](dict.fromkeys(learnt, 1.0))))
     nothing = np.zeros(len(is_evidence))
-    fixed = sum((values for name, values in parts.items() if name not in LEARNT), nothing)
-    return Seen(fixed, np.stack([parts.get(name, nothing) for name in LEARNT], axis=1), is_evidence, share)
+    fixed = sum((values for name, values in parts.items() if name not in learnt), nothing)
+    return Seen(fixed, np.stack([parts.get(name, nothing) for name in learnt], axis=1), is_evidence, share)
 
 
-def loss_of(seen: Sequence[Seen], learnt: Floats) -> tuple[float, Floats]:
+def loss_of(seen: Sequence[Seen], learnt: Floats, learning: Learning) -> tuple[float, Floats]:
     """How unlikely the evidence is if candidates are drawn by their scores, with a ridge; and its slope."""
-    away = learnt - np.array(list(LEARNT.values()))
-    loss, slope = RIDGE * float(away @ away), 2 * RIDGE * away
+    away = learnt - np.array(list(learning.begin.values()))
+    loss, slope = learning.ridge * float(away @ away), 2 * learning.ridge * away
     for one in seen:
         scores = (one.fixed + one.features @ learnt) / TEMPERATURE
         likely = np.exp(scores - scores.max())
@@ -156,21 +169,21 @@ def loss_of(seen: Sequence[Seen], learnt: Floats) -> tuple[float, Floats]:
     return loss, slope
 
 
-def fit(sets: Mapping[str, Sequence[Case]]) -> Weights:
+def fit(sets: Mapping[str, Sequence[Case]], learning: Learning) -> Weights:
     """Descend to the weights under which the evidence is likeliest; the loss is convex enough to need no seed."""
-    every = [seen_of(case, 1 / len(cases)) for cases in sets.values() for case in cases]
+    every = [seen_of(case, 1 / len(cases), learning.begin) for cases in sets.values() for case in cases]
     seen = [one for one in every if one is not None]
-    learnt, step = np.array(list(LEARNT.values())), 0.5
-    loss, slope = loss_of(seen, learnt)
+    learnt, step = np.array(list(learning.begin.values())), 0.5
+    loss, slope = loss_of(seen, learnt, learning)
     for _ in range(MOST_STEPS):
-        while (now := loss_of(seen, learnt - step * slope))[0] > loss and step > 1e-6:
+        while (now := loss_of(seen, learnt - step * slope, learning))[0] > loss and step > 1e-6:
             step /= 2
         gained = loss - now[0]
         if gained < 1e-5:
             break
         learnt = learnt - step * slope
         (loss, slope), step = now, step * 1.3
-    values: dict[str, Any] = {name: round(float(value), 2) for name, value in zip(LEARNT, learnt, strict=True)}
+    values: dict[str, Any] = {name: round(float(value), 2) for name, value in zip(learning.begin, learnt, strict=True)}
     return replace(Weights(), **values)
 
 
@@ -233,22 +246,22 @@ async def _counts_as(memory: Memory, item_id: UUID) -> str:
     return (await memory.get_document(UUID(ref.split(":")[1]))).name.removesuffix(".md")
 
 
-def compare(sets: Mapping[str, Sequence[Case]], console: Console) -> None:
+def compare(sets: Mapping[str, Sequence[Case]], learning: Learning, console: Console) -> None:
     """Print the figures of the shipped weights, of those chosen without each set, and of those chosen on all."""
-    shipped, everything = Weights(), fit(sets)
-    left_out = {name: fit({one: sets[one] for one in sets if one != name}) for name in sets}
+    shipped, everything = Weights(), fit(sets, learning)
+    left_out = {name: fit({one: sets[one] for one in sets if one != name}, learning) for name in sets}
     drawn = Table(title="recall@10")
     for column in ("", "questions", "all equal", "learnt without the set", "learnt on all", "as shipped"):
         drawn.add_column(column, justify="right" if column else "left")
     rows = []
     for name, cases in sets.items():
-        rows.append([figure(cases, weights) for weights in (EQUAL, left_out[name], everything, shipped)])
+        rows.append([figure(cases, weights) for weights in (learning.equal, left_out[name], everything, shipped)])
         drawn.add_row(name, str(len(cases)), *(f"{value:.3f}" for value in rows[-1]))
     means = [float(np.mean(column)) for column in zip(*rows, strict=True)]
     drawn.add_row("mean", "", *(f"{value:.3f}" for value in means))
     console.print(drawn)
     for name, weights in {"all": everything, **{f"without {one}": it for one, it in left_out.items()}}.items():
-        console.print(f"{name}: { ({one: getattr(weights, one) for one in LEARNT}) }")
+        console.print(f"{name}: { ({one: getattr(weights, one) for one in learning.begin}) }")
     worth = Table(title="what is lost without each weight, recall@10")
     for column in ("", *sets):
         worth.add_column(column, justify="right" if column else "left")
@@ -274,7 +287,8 @@ async def run(arguments: argparse.Namespace) -> None:
         return
     files = {name: folder / f"{name}-{arguments.profile}.pickle" for name in arguments.sets}
     sets = {name: pickle.loads(file.read_bytes()) for name, file in files.items() if file.exists()}
-    compare(sets, console)
+    begin = {name: value for name, value in LEARNT.items() if name not in arguments.held}
+    compare(sets, Learning(begin, arguments.ridge), console)
 
 
 def main() -> None:
@@ -286,6 +300,8 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--questions", type=int, default=300, help="how many of each set, drawn with a fixed seed")
     parser.add_argument("--stores", type=int, default=None, help="only the first stores of each set")
+    parser.add_argument("--ridge", type=float, default=RIDGE, help="how firmly a weight stays where it began")
+    parser.add_argument("--held", nargs="+", choices=list(LEARNT), default=(), help="weights that stay as shipped")
     parser.add_argument(
         "--collect", action="store_true", help="ask the questions of stores that bench/recall.py filled"
     )

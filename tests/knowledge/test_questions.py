@@ -79,5 +79,28 @@ def test_an_identifier_of_many_documents_leads_to_each_of_them_less() -> None:
     assert order.index("tool") < order.index("key 0")
 
 
+def test_a_document_with_a_title_like_that_of_the_best_one_gains() -> None:
+    titles = {
+        "best": "Silver card: fees abroad",
+        "second": "Lost luggage",
+        "third": "Opening hours",
+        "fourth": "Interest of savings",
+        "alike": "Silver card: who can have one",
+        "gold": "Gold card: who can have one",
+        **{f"other {number}": f"Matter number {number}" for number in range(12)},
+    }
+    documents = {name: FoundDocument(title=title) for name, title in titles.items()}
+    answers = [[(name, 3.0 - number / 20) for number, name in enumerate(titles)]]
+    order = list(joined("What do you charge for it in Japan?", answers, documents))
+    assert order[:2] == ["best", "second"], "what the question itself finds stays first"
+    assert order[2] == "alike"
+    assert order.index("gold") > order.index("alike")
+
+
+def test_documents_without_titles_keep_their_order() -> None:
+    documents = {name: FoundDocument(title="") for name in "abcd"}
+    assert list(joined("Anything?", [[("a", 4.0), ("b", 3.0), ("c", 2.0), ("d", 1.0)]], documents)) == list("abcd")
+
+
 def test_nothing_found_is_no_documents() -> None:
     assert joined("Anything?", [[], []], {}) == {}

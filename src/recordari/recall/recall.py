@@ -413,6 +413,10 @@ class _Recall:
         self.timings[step] = round((time.perf_counter() - self.started) * 1000, 3)
 
     def _question(self, asked: ReadQuestion, model_id: str | None, interval: Interval | None) -> Question:
+        static, by_tokens = self.resources.static_tokens, False
+        if self.request.is_part and Arm.VECTOR in self.request.arms and static is not None and asked.tokens is not None:
+            # Sentences of a long question find more by static vectors (docs/ranking.md).
+            by_tokens, model_id = model_id != static.model_id, static.model_id
         return Question(
             terms=asked.terms,
             words=asked.words,
@@ -420,6 +424,7 @@ class _Recall:
             interval=interval,
             tokens=asked.tokens,
             calibration=UNRELATED_SIMILARITY.get((model_id or "").partition("@")[0]),
+            by_tokens=by_tokens,
             asker=asked.asker,
         )
 

@@ -1,7 +1,8 @@
 """Long questions: searched sentence by sentence, and the documents that the sentences find are put into one order.
 
-A document counts by what the sentences find in it, by how much of its title the whole question has, and by the identifiers
-that it shares with the best ones: an instruction names the tool that another one explains.
+A document counts by what the sentences find in it, by how much of its title the whole question has, by how much its title is
+like those of the best ones, and by the identifiers that it shares with them: an instruction names the tool that another one
+explains.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ FEWEST_SENTENCES = 4
 SHORTEST_PART = 4  # words; a shorter sentence asks nothing
 MOST_PARTS = 24
 STAY_FIRST = 2  # documents that the question itself finds; links order those after them
-LEADING = 12  # documents whose identifiers lead to others
+LEADING = 12  # documents whose identifiers and titles lead to others
+ALIKE = 0.3  # the weight of a title that is like those of the leading documents
 MOST_SHARING = 12  # documents with one identifier; in more of them it leads nowhere in particular
 
 _END = re.compile(r"(?<=[.!?。！？])[\"'”’)*\]]{0,3}\s+|\n+")
@@ -58,10 +60,11 @@ def joined(
     each is divided by its deviation over the documents.
     """
     found = fused(answers)
-    titles = covered({name: documents[name].title for name in found}, question)
-    asked = {name: found[name] + titles[name] for name in found}
-    linked = _linked(asked, documents)
-    scores = {name: score + linked.get(name, 0.0) for name, score in asked.items()}
+    titles = {name: documents[name].title for name in found}
+    shares = covered(titles, question)
+    asked = {name: found[name] + shares[name] for name in found}
+    linked, alike = _linked(asked, documents), _alike(asked, titles)
+    scores = {name: score + linked.get(name, 0.0) + ALIKE * alike[name] for name, score in asked.items()}
     first = sorted(asked, key=lambda name: -asked[name])[:STAY_FIRST]
     scores |= dict.fromkeys(first, max(scores.values(), default=0.0))
     rest = sorted(scores.keys() - first, key=lambda name: (-scores[name], name))
@@ -87,16 +90,38 @@ def covered(titles: Mapping[str, str], question: str) -> dict[str, float]:
 
     Terms count by their rarity among the titles, and more if the question repeats them.
     """
-    asked = Counter(text.terms(question))
-    terms = {name: frozenset(text.terms(title.partition(PATH)[0])) for name, title in titles.items()}
-    frequencies = Counter(term for each in terms.values() for term in each)
-    rarity = {term: math.log(1 + (len(terms) - count + 0.5) / (count + 0.5)) for term, count in frequencies.items()}
+    asked, (terms, rarity) = Counter(text.terms(question)), _title_terms(titles)
     shares = {
         name: sum(rarity[term] * (1 + math.log(asked[term])) for term in each if term in asked)
         / max(sum(rarity[term] for term in each), 1e-9)
         for name, each in terms.items()
     }
     return _scaled(shares)
+
+
+def _title_terms(titles: Mapping[str, str]) -> tuple[dict[str, frozenset[str]], dict[str, float]]:
+    """The terms of each title without its headings, and how rare each term is among the titles."""
+    terms = {name: frozenset(text.terms(title.partition(PATH)[0])) for name, title in titles.items()}
+    frequencies = Counter(term for each in terms.values() for term in each)
+    rarity = {term: math.log(1 + (len(terms) - count + 0.5) / (count + 0.5)) for term, count in frequencies.items()}
+    return terms, rarity
+
+
+def _alike(scores: Mapping[str, float], titles: Mapping[str, str]) -> dict[str, float]:
+    """How much each title is like those of the leading documents, by their terms.
+
+    Each of these counts by how far it leads, and not for itself: a matter is often told in several documents.
+    """
+    terms, rarity = _title_terms(titles)
+    lengths = {name: math.sqrt(sum(rarity[term] ** 2 for term in each)) for name, each in terms.items()}
+    leading = sorted(scores, key=lambda name: -scores[name])[:LEADING]
+    alike = dict.fromkeys(scores, 0.0)
+    for leader in leading[:-1]:
+        lead = (scores[leader] - scores[leading[-1]]) / max(lengths[leader], 1e-9)
+        for name in scores.keys() - {leader}:
+            shared = sum(rarity[term] ** 2 for term in terms[leader] & terms[name])
+            alike[name] += lead * shared / max(lengths[name], 1e-9)
+    return _scaled(alike)
 
 
 def _linked(scores: Mapping[str, float], documents: Mapping[str, FoundDocument]) -> dict[str, float]:

@@ -399,6 +399,19 @@ class Columns:
             best[:, filled] = np.maximum.reduceat(similar.T.take(numbers, axis=1), starts, axis=1)
         return best
 
+    def directions(self, tokens: Tokens) -> NDArray[np.float32]:
+        """The sum of the static vectors of each row's different tokens, at length 1; 0 for a row without tokens."""
+        return self.cached(("directions",), lambda: self._directions(tokens))
+
+    def _directions(self, tokens: Tokens) -> NDArray[np.float32]:
+        filled, starts = self._token_starts
+        sums = np.zeros((len(self.rows), tokens.unit.shape[1]), dtype=np.float32)
+        # Row by row: the vectors of all tokens at once would take a hundred times the room of the result.
+        texts = np.split(self._tokens, starts[1:]) if len(filled) else []
+        for row, ids in zip(filled.tolist(), texts, strict=True):
+            sums[row] = tokens.norms[ids] @ tokens.unit[ids]
+        return np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9))
+
     def are_verbatim(self, terms: Sequence[str]) -> Mask:
         """Which rows consist of exactly these terms, or begin with them where they are many: the last may be cut off."""
         equal = np.zeros(len(self.rows), dtype=np.bool_)

@@ -81,6 +81,8 @@ class Question:
     tokens: Tokens | None
     calibration: tuple[float, float] | None
     """Mean and deviation of the similarity of unrelated texts for the model in use."""
+    by_tokens: bool = False
+    """Whether its meaning is compared by the static vectors of tokens instead of the model's vectors."""
     asker: frozenset[str] = frozenset()
     """Terms that name the user: people say "I" of themselves, so their own words match them."""
 
@@ -179,7 +181,7 @@ def features_of(
     return Features(
         words=_words(question, columns, collection, weights)[hits],
         late=_late_interaction(question, columns, collection, weights)[hits],
-        meaning=_meaning(question, results.similarity[hits]),
+        meaning=_meaning(question, _similarity(question, columns, results)[hits]),
         threads=columns.threads[hits],
         sessions=columns.sessions[hits],
         after=place[columns.after[hits]],
@@ -264,6 +266,14 @@ def _late_interaction(question: Question, columns: Columns, collection: Collecti
     weighed = [rarities[word] * norm for word, norm in zip(tokens.words, norms, strict=True)]
     best = columns.best_matches(tokens, weights.previous_late)
     return np.asarray(_weighed_sum(question, columns, tokens.words, weighed, best) / max(sum(weighed), 1e-9))
+
+
+def _similarity(question: Question, columns: Columns, results: SearchHits) -> Floats:
+    """How near each row is to the question."""
+    if not question.by_tokens or question.tokens is None:
+        return results.similarity
+    direction = _direction(question.tokens.ids, question.tokens)
+    return np.asarray(columns.directions(question.tokens) @ direction, dtype=np.float64)
 
 
 def _meaning(question: Question, similarity: Floats) -> Floats:
