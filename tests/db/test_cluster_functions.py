@@ -184,6 +184,7 @@ async def test_without_its_functions_a_server_goes_on_and_a_migration_makes_them
             with psycopg.connect(given.dsn(database=database, node=node), autocommit=True) as connection:
                 connection.execute("SET citus.enable_ddl_propagation = off")
                 connection.execute("DROP SCHEMA recordari_nodes CASCADE")
+                connection.execute("ALTER FUNCTION recordari.keep_forgotten() RESET ALL")
 
     await spoken(settings, ["green"], new=True)
     async with open_resources(settings) as resources:
@@ -193,6 +194,10 @@ async def test_without_its_functions_a_server_goes_on_and_a_migration_makes_them
         assert {item.content for item in (await memory.recall("Ana green")).items} >= {"Ana has a green cup"}
     await cluster.complete_migration(owner(settings), has_steps=False)
     assert rows(settings, FUNCTIONS) == [{"count": len(delegated_queries())}]
+    for node in range(1, len(given.nodes)):
+        with psycopg.connect(given.dsn(database=database, node=node)) as connection:
+            planning = "SELECT proconfig FROM pg_proc WHERE oid = 'recordari.keep_forgotten()'::regprocedure"
+            assert connection.execute(planning).fetchone() == (["plan_cache_mode=auto"],)
     with connected(server, settings) as connection:
         green = admin(settings)
         values = {"tenant_id": green.tenant_id, "most": 10}

@@ -62,6 +62,7 @@ OPERATORS = {
     "db.cluster.state",
     "db.cluster.undistribute",
     "db.delegation.make",
+    "db.delegation.missing",
     "db.delegation.remove",
     "operations.storage.describe_server",
     "db.migrate.division",

@@ -109,10 +109,11 @@ async def complete_migration(owner_dsn: str, *, has_steps: bool = True) -> None:
             async with migrate.exclusive(connection):
                 if has_steps:
                     await _complete_functions(connection)
-                    return
-                # Who may not make them goes on without: then statements are sent as they are.
-                with suppress(psycopg.errors.InsufficientPrivilege, ConfigurationError):
-                    await delegation.make(connection, partial(_on_workers, connection), anew=False)
+                elif await delegation.missing(connection):
+                    # Who may not make them goes on without: then statements are sent as they are.
+                    with suppress(psycopg.errors.InsufficientPrivilege, ConfigurationError):
+                        await _close_functions(connection)
+                        await delegation.make(connection, partial(_on_workers, connection), anew=False)
 
 
 async def _complete_functions(connection: Connection) -> None:

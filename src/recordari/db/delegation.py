@@ -157,17 +157,19 @@ def _table_after(tables: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"\b(FROM|JOIN|INTO|UPDATE)\s+({'|'.join(tables)})\b(\s+(?:AS\s+)?(\w+))?")
 
 
+async def missing(connection: Connection) -> list[Query]:
+    """The queries that are delegated and have no function."""
+    there = await functions_of_nodes(connection)
+    return [query for query in delegated_queries() if function_of(query) not in there]
+
+
 async def make(connection: Connection, run_on_workers: Callable[[str], Awaitable[None]], *, anew: bool) -> None:
     """Make the functions of all queries that are delegated: those that are missing, or all of them and no others."""
     if anew:
         await remove(connection, run_on_workers)
-    there = await functions_of_nodes(connection)
-    missing = [query for query in delegated_queries() if function_of(query) not in there]
-    if not missing:
-        return
     shards = await _shards(connection)
     await connection.execute("SET search_path = recordari, recordari_queue, public")
-    shapes = {query: await _shape(connection, query) for query in missing}
+    shapes = {query: await _shape(connection, query) for query in await missing(connection)}
     await run_on_workers(f"{queries.make_schema.sql}; {queries.enter_shard.sql}")
     for query, shape in shapes.items():
         await run_on_workers("; ".join(_of_shards(query, shape, shards)))
@@ -177,7 +179,7 @@ async def make(connection: Connection, run_on_workers: Callable[[str], Awaitable
         for query, shape in shapes.items():
             await connection.execute(_of_node(query, shape, shards))
         await connection.execute("SET LOCAL citus.enable_ddl_propagation = on")
-        for query in missing:
+        for query in shapes:
             await connection.execute(queries.delegate.sql, {"name": function_of(query)})
 
 
