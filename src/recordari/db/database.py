@@ -18,7 +18,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import BaseRowFactory, args_row, dict_row, kwargs_row, scalar_row
 
 from recordari.core.identity import Identity
-from recordari.db.delegation import NO_DELEGATION, Delegation, Message
+from recordari.db.delegation import NO_DELEGATION, Delegation, RoundTrip
 from recordari.db.pipeline import (
     CLUSTER,
     ONE_SERVER,
@@ -299,7 +299,7 @@ class Database:
         """
         answers: list[PGresult] = []
         binding = self._binding
-        message = Message(
+        trip = RoundTrip(
             identity=identity,
             ready=ready,
             following=following,
@@ -310,7 +310,7 @@ class Database:
         )
 
         async def send(connection: Connection) -> None:
-            answers.extend(await self._delegation.answers(connection, message))
+            answers.extend(await self._delegation.answers(connection, trip))
 
         connection = await self._borrow(send)
         self._pool.give_back(connection)

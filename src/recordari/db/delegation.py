@@ -56,7 +56,7 @@ def _function_of(name: str, text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class RoundTrip:
     """The parts of a transaction that are sent without waiting, and what is sent before and after them."""
 
     identity: Identity | None
@@ -89,21 +89,21 @@ class Delegation:
         address = (identity.tenant_id, identity.user_id or "", role or role_of(identity) or "none", thread)
         return _call(query), {**values, **dict(zip(_ADDRESS, address, strict=True))}
 
-    async def answers(self, connection: Connection, message: Message) -> list[PGresult]:
+    async def answers(self, connection: Connection, trip: RoundTrip) -> list[PGresult]:
         """The answers of the parts: of the functions of the nodes, or of the queries as they are."""
         try:
-            return await self._sent(connection, message)
+            return await self._sent(connection, trip)
         except psycopg.Error as error:
             if not self.gives_way(error):
                 raise
             await roll_back(connection)
-            return await NO_DELEGATION._sent(connection, message)
+            return await NO_DELEGATION._sent(connection, trip)
 
-    async def _sent(self, connection: Connection, message: Message) -> list[PGresult]:
-        identity, following = message.identity, message.following
-        is_bound = message.is_alone and self.has(message.ready[0][0])
-        opening, closing = ((), ()) if is_bound else (message.opening, message.closing)
-        ready = [self.part(part, identity, thread=message.thread) for part in message.ready]
+    async def _sent(self, connection: Connection, trip: RoundTrip) -> list[PGresult]:
+        identity, following = trip.identity, trip.following
+        is_bound = trip.is_alone and self.has(trip.ready[0][0])
+        opening, closing = ((), ()) if is_bound else (trip.opening, trip.closing)
+        ready = [self.part(part, identity, thread=trip.thread) for part in trip.ready]
         later = (self.part(part, identity) for part in following()) if following else ()
         more = chain(later, closing) if following or closing else None
         role = role_of(identity) if identity else None

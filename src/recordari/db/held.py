@@ -14,7 +14,7 @@ from psycopg.pq.abc import PGresult
 
 from recordari.core.identity import Identity
 from recordari.db.database import Database
-from recordari.db.delegation import Message
+from recordari.db.delegation import RoundTrip
 from recordari.db.pipeline import BEGIN, COMMIT, Part, answers_of, forget_prepared, role_of, translated
 from recordari.db.pool import Connection
 from recordari.db.queries import Queries, with_bound
@@ -106,7 +106,7 @@ class HeldWrites(Database):
         if identity is None or following is None or self._is_over or self._held is not None:
             return await super()._round_trip(identity, ready, following, thread=thread, is_alone=is_alone)
         answers: list[PGresult] = []
-        message = Message(
+        trip = RoundTrip(
             identity=identity,
             ready=ready,
             following=following,
@@ -116,7 +116,7 @@ class HeldWrites(Database):
         )
 
         async def send(connection: Connection) -> None:
-            answers.extend(await self._delegation.answers(connection, message))
+            answers.extend(await self._delegation.answers(connection, trip))
 
         self._held = await self._borrow(send)
         return self._held, answers
