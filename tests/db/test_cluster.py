@@ -15,7 +15,7 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Role
 from recordari.db import cluster, migrate
 from recordari.db.address import APP_LOGIN
-from recordari.db.database import translated
+from recordari.db.pipeline import translated
 from recordari.errors import ConfigurationError, DatabaseUnavailable
 from recordari.operations.doctor import check_cluster
 from recordari.tenants import tenants

@@ -47,6 +47,7 @@ OF_THE_SERVER = {
     "db.pool.server_process",
     "db.migrate.division",
     "db.pool.is_distributed",
+    "db.pool.list_functions",
     "operations.storage.describe_server",
     "sessions.run_storage.find_owner_version",
 }

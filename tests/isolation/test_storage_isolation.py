@@ -61,6 +61,9 @@ OPERATORS = {
     "db.cluster.shape_for_one_server",
     "db.cluster.state",
     "db.cluster.undistribute",
+    "db.delegation.make",
+    "db.delegation.missing",
+    "db.delegation.remove",
     "operations.storage.describe_server",
     "db.migrate.division",
     "db.migrate.ensure_database",
@@ -69,13 +72,14 @@ OPERATORS = {
     "db.migrate.prepare",
     "db.outbox.backlog",
     "db.outbox.listen",
+    "db.pool.functions_of_nodes",
     "db.pool.is_behind_pooler",
     "db.pool.refuse_pooler",
     "sharing.storage.list_members",
     "tenants.storage.list_tenants",
 }
 """What an operator runs as the owner of the database, or what sees no row; no door of a tenant reaches these."""
-CARRIERS = {"db.pipeline.answers_of"}
+CARRIERS = {"db.pipeline.answers_of", "db.pipeline.roll_back"}
 """What carries statements over a connection that `Database` has bound."""
 
 WITHOUT_ROWS = {

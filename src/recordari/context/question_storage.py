@@ -10,10 +10,12 @@ from uuid import UUID
 from recordari.context.rules.questions import StandingQuestion
 from recordari.core.identity import AgentId, UserId
 from recordari.db.database import BatchedQuery, Transaction
-from recordari.db.queries import Queries, columns_of
-from recordari.db.records import all_as
+from recordari.db.queries import Queries, all_as, columns_of, delegated
 
 queries = Queries(__name__)
+
+# What a recall or a context asks each time.
+_ANSWERS_FOR_CONTEXT = delegated(queries.answers_for_context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,7 @@ class ShownAnswer(QuestionRow):
 
 
 def ask_answers(user_id: UserId, agent_id: AgentId | None) -> BatchedQuery[list[ShownAnswer]]:
-    return BatchedQuery(queries.answers_for_context, all_as(ShownAnswer), user_id=user_id, agent_id=agent_id)
+    return BatchedQuery(_ANSWERS_FOR_CONTEXT, all_as(ShownAnswer), user_id=user_id, agent_id=agent_id)
 
 
 async def save_question(tx: Transaction, question: QuestionRow) -> QuestionRow:

@@ -25,7 +25,7 @@ from recordari.core.checks import END
 from recordari.core.identity import Identity, SessionId
 from recordari.core.items import Item, Trust, normalised
 from recordari.db.database import BatchedQuery
-from recordari.db.records import Record
+from recordari.db.queries import Record
 from recordari.kit.resources import Resources
 from recordari.knowledge import storage as knowledge_storage
 from recordari.knowledge.rules.knowledge_map import MapEntry, written_map

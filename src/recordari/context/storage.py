@@ -11,8 +11,7 @@ from recordari.context.rules.profiles import KnownFact, Profile
 from recordari.core.identity import AgentId, Identity, UserId
 from recordari.core.items import Item
 from recordari.db.database import BatchedQuery, Transaction
-from recordari.db.queries import Queries, columns_of
-from recordari.db.records import Record, all_as, reader
+from recordari.db.queries import Queries, Record, all_as, columns_of, reader
 from recordari.sessions.rules.sessions import Session
 
 queries = Queries(__name__)

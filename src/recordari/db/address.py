@@ -105,10 +105,10 @@ async def bring_up_to_date(settings: Settings, address: Address) -> list[str]:
     """Migrate if the settings allow it, else raise `ConfigurationError` when steps are missing."""
     if settings.auto_migrate and address.owner_dsn is not None:
         steps = await migrate.prepare(address.owner_dsn, login=address.login, password=address.password)
-        if steps and settings.database_url is None:
-            await migrate.request_checkpoint(address.owner_dsn)
+        if settings.database_url is not None:
+            await cluster.complete_migration(address.owner_dsn, has_steps=bool(steps))
         elif steps:
-            await cluster.complete_migration(address.owner_dsn)
+            await migrate.request_checkpoint(address.owner_dsn)
         return steps
     missing = await migrate.pending(address.dsn)
     if missing:

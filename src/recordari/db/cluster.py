@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from recordari.db import migrate
+from recordari.db import delegation, migrate
 from recordari.db.queries import Queries, Query
 from recordari.errors import ConfigurationError, Conflict, DatabaseUnavailable
 
@@ -93,19 +94,32 @@ async def distribute(owner_dsn: str, *, shards: int = SHARDS) -> list[str]:
                 first = name == FIRST
                 query = queries.distribute_first if first else queries.distribute_table
                 await connection.execute(query.sql, {"shards": shards} if first else {"name": name})
-        await _spread_functions(connection, may_fail=False)
-        await _close_functions(connection)
+        await _complete_functions(connection)
         await connection.execute(queries.number_erasures.sql)
         return tables
 
 
-async def complete_migration(owner_dsn: str) -> None:
-    """Bring the functions of a divided database to its nodes after a migration, and say there again who may call them."""
+async def complete_migration(owner_dsn: str, *, has_steps: bool = True) -> None:
+    """Bring the functions of a divided database to its nodes after a migration, and say there again who may call them.
+
+    Without a migration only functions are made that the queries of this program lack; another one may use the others.
+    """
     async with _connected(owner_dsn) as connection:
         if await migrate.division(connection):
             async with migrate.exclusive(connection):
-                await _spread_functions(connection, may_fail=False)
-                await _close_functions(connection)
+                if has_steps:
+                    await _complete_functions(connection)
+                elif await delegation.missing(connection):
+                    # Who may not make them goes on without: then statements are sent as they are.
+                    with suppress(psycopg.errors.InsufficientPrivilege, ConfigurationError):
+                        await _close_functions(connection)
+                        await delegation.make(connection, partial(_on_workers, connection), anew=False)
+
+
+async def _complete_functions(connection: Connection) -> None:
+    await _spread_functions(connection, may_fail=False)
+    await _close_functions(connection)
+    await delegation.make(connection, partial(_on_workers, connection), anew=True)
 
 
 async def prepare_backup(owner_dsn: str) -> None:
@@ -140,6 +154,7 @@ async def undistribute(owner_dsn: str) -> list[str]:
         if await _state(connection) is None:
             raise ConfigurationError("the database has no Citus; there is nothing to take back")
         await _refuse_users(connection)
+        await delegation.remove(connection, partial(_on_workers, connection))
         taken: list[str] = []
         await connection.execute(queries.number_on.sql)
         every = [row["name"] for row in await _rows(connection, queries.list_tables)]
@@ -314,8 +329,13 @@ async def _spread_functions(connection: Connection, *, may_fail: bool) -> None:
 
 
 async def _close_functions(connection: Connection) -> None:
-    """Who may call a function is not handed on to the nodes: say it there again."""
-    statements: list[str] = []
+    """Who may call a function is not handed on to the nodes: say it there again. And let each plan its statements as usual,
+    also when a delegated one that called it keeps a plan for all tenants: Citus has none."""
+    statements = [
+        sql.SQL("ALTER FUNCTION {} SET plan_cache_mode = auto;").format(sql.SQL(row["name"])).as_string(None)
+        for row in await _rows(connection, queries.list_functions)
+        if row["plans"]
+    ]
     for row in await _rows(connection, queries.closed_functions):
         name = sql.SQL(row["name"])
         statements.append(sql.SQL("REVOKE ALL ON FUNCTION {} FROM PUBLIC;").format(name).as_string(None))

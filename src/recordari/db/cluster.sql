@@ -91,7 +91,8 @@ SELECT recordari.shape_policies(%(is_divided)s)
 
 -- name: list_functions
 -- Functions that triggers, policies and statements call on the nodes.
-SELECT p.oid::regprocedure::text AS name, p.proname IN ('forget_reasons', 'pseudonymise_audit') AS goes_to_tenant
+SELECT p.oid::regprocedure::text AS name, p.proname IN ('forget_reasons', 'pseudonymise_audit') AS goes_to_tenant,
+    p.prolang = (SELECT l.oid FROM pg_language l WHERE l.lanname = 'plpgsql') AS plans
 FROM pg_proc p
 WHERE p.pronamespace = 'recordari'::regnamespace
     AND p.proname NOT IN ('sample_no_text', 'expect_full_tenants', 'renew_samples', 'bind_nodes', 'shape_policies')

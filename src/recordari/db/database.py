@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from itertools import chain
 from typing import Any, Generic, TypeVar, cast
 
 import psycopg
@@ -19,6 +18,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import BaseRowFactory, args_row, dict_row, kwargs_row, scalar_row
 
 from recordari.core.identity import Identity
+from recordari.db.delegation import NO_DELEGATION, Delegation, RoundTrip
 from recordari.db.pipeline import (
     CLUSTER,
     ONE_SERVER,
@@ -26,22 +26,18 @@ from recordari.db.pipeline import (
     Part,
     RawAnswer,
     answers_of,
-    forget_prepared,
-    is_unsure,
     records_of,
     role_of,
+    roll_back,
     rows_of,
+    translated,
 )
 from recordari.db.pool import Connection, Pool, PoolOptions
-from recordari.db.queries import Queries, Query, with_bound
-from recordari.db.records import Record, reader
+from recordari.db.queries import Queries, Query, Record, reader, with_bound
 from recordari.errors import (
     ConfigurationError,
-    Conflict,
     DatabaseUnavailable,
-    InvalidInput,
     Overloaded,
-    RecordariError,
     UnsafeRole,
 )
 
@@ -50,23 +46,8 @@ T = TypeVar("T")
 queries = Queries(__name__)
 
 RETENTION_ROLE = "recordari_retention"
-# The detail of errors that our triggers raise: the name of a constraint does not come from a node of a cluster.
-LEAK_GUARD = "items_leak_guard"
-SHARED = "items_shared_are_read_only"
-# What a cluster says when a node is lost in a transaction: the words of the connection with the node, and no code for it.
-LOST_NODE = (
-    "failure on connection marked as essential",
-    "terminating connection",
-    "server closed the connection",
-    "could not commit transaction",
-    "connection not open",
-    "failed to COPY to shard",
-    "postmaster was shut down",
-    "the database system is",
-)
 _CONNECTION_ERRORS = (psycopg.OperationalError, psycopg.InterfaceError)
 BUSY = "every connection with the database is in use; try again after the time given"
-READ_ONLY = "this memory is shared by another tenant and read-only here; decline its link, or ask them to withdraw it"
 
 
 class Rows:
@@ -82,6 +63,11 @@ class Rows:
 
     def _parameters(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return with_bound(self._bound, values)
+
+    async def _prepared(self, part: Part) -> list[PGresult]:
+        before, after = self._binding.plan_by_index, self._binding.plan_as_usual
+        answers = await answers_of(self._connection, [*before, part, *after], role=self._role)
+        return answers[len(before) :]
 
     async def all(self, query: Query, into: type[T], **parameters: Any) -> list[T]:
         async with self._connection.cursor(row_factory=kwargs_row(reader(into))) as cursor:
@@ -112,10 +98,8 @@ class Rows:
 
     async def query_prepared(self, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
         """Every row of a query whose plan the connection keeps: for a long statement with one plan for all tenants."""
-        before, after = self._binding.plan_by_index, self._binding.plan_as_usual
-        parts: list[Part] = [*before, (query, self._parameters(parameters)), *after]
-        answers = await answers_of(self._connection, parts, role=self._role)
-        return rows_of(self._connection, answers[len(before)])
+        answers = await self._prepared((query, self._parameters(parameters)))
+        return rows_of(self._connection, answers[0])
 
     async def value(self, query: Query, **parameters: Any) -> Any:
         """The first column of the first row, or None."""
@@ -133,10 +117,24 @@ class Transaction(Rows):
     """A transaction on tenant data: `tenant_id` of every query is that of its identity."""
 
     def __init__(
-        self, connection: Connection, identity: Identity, role: str | None = None, binding: Binding = ONE_SERVER
+        self,
+        connection: Connection,
+        identity: Identity,
+        role: str | None = None,
+        binding: Binding = ONE_SERVER,
+        delegation: Delegation = NO_DELEGATION,
     ) -> None:
         super().__init__(connection, {"tenant_id": identity.tenant_id}, role, binding)
         self.identity = identity
+        self._delegation = delegation
+
+    async def _prepared(self, part: Part) -> list[PGresult]:
+        try:
+            return await super()._prepared(self._delegation.part(part, self.identity, role=self._role))
+        except psycopg.Error as error:
+            if self._delegation.gives_way(error):
+                raise DatabaseUnavailable("the tenant is moved or its node is being changed; try again") from error
+            raise
 
     @asynccontextmanager
     async def crossed(self, identity: Identity) -> AsyncIterator[Transaction]:
@@ -147,7 +145,7 @@ class Transaction(Rows):
         """
         await self._rebind(identity)
         try:
-            yield Transaction(self._connection, identity, self._role, self._binding)
+            yield Transaction(self._connection, identity, self._role, self._binding, self._delegation)
         finally:
             if self._connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS:
                 await self._rebind(self.identity)
@@ -171,6 +169,7 @@ class Database:
         self.dsn = dsn
         self.options = options or PoolOptions()
         self._pool = Pool(dsn, self.options)
+        self._delegation = Delegation(self._pool.functions)
         self._ending: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
@@ -216,16 +215,16 @@ class Database:
         role = role or role_of(identity)
         binding = self._binding
         async with self._begun(binding.statement(identity.tenant_id, identity.user_id, role)) as connection:
-            yield Transaction(connection, identity, role, binding)
+            yield Transaction(connection, identity, role, binding, self._delegation)
 
     async def execute(self, identity: Identity, query: Query, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows of one query that only reads, in a transaction of its own, begun and committed in one round trip.
 
         It is planned once for each connection and all tenants, always by an index.
         """
-        parts = [self._binding.bind(identity), (query, with_bound({"tenant_id": identity.tenant_id}, parameters))]
-        connection, answers = await self._round_trip(parts, role=role_of(identity))
-        return rows_of(connection, answers[-1])
+        parts = [(query, with_bound({"tenant_id": identity.tenant_id}, parameters))]
+        connection, (answer,) = await self._round_trip(identity, parts, is_alone=True)
+        return rows_of(connection, answer)
 
     async def execute_raw(
         self,
@@ -241,20 +240,20 @@ class Database:
                 meanwhile()
             yield from ()
 
-        parts = [self._binding.bind(identity), (query, with_bound({"tenant_id": identity.tenant_id}, parameters))]
-        _, answers = await self._round_trip(parts, more, role=role_of(identity))
-        return RawAnswer(query, answers[-1])
+        parts = [(query, with_bound({"tenant_id": identity.tenant_id}, parameters))]
+        _, (answer,) = await self._round_trip(identity, parts, more, is_alone=True)
+        return RawAnswer(query, answer)
 
     async def pipeline(
         self,
         identity: Identity,
         query: Query,
         parameters: Mapping[str, Any],
-        following: Callable[[], Iterable[Part]],
+        following: Callable[[], Iterable[Part]] | None = None,
         *,
         thread: str | None = None,
     ) -> list[list[tuple[Any, ...]]]:
-        """The same for several queries that write, with the rows of each; `following` prepares while the first runs.
+        """The same for queries that write, with the rows of each; `following` prepares others while the first runs.
 
         The queries must be idempotent: they are sent again when a connection is lost, although they may have committed.
         With `thread`, no other transaction writes to that thread before the commit.
@@ -262,10 +261,11 @@ class Database:
         bound = {"tenant_id": identity.tenant_id}
 
         def more() -> Iterator[Part]:
-            return ((part, with_bound(bound, values)) for part, values in following())
+            return ((part, with_bound(bound, values)) for part, values in (following() if following else ()))
 
-        ready = [self._binding.bind(identity, thread), (query, with_bound(bound, parameters))]
-        connection, (_, *answers) = await self._round_trip(ready, more, role=role_of(identity))
+        ready = [(query, with_bound(bound, parameters))]
+        is_alone = following is None
+        connection, answers = await self._round_trip(identity, ready, more, thread=thread, is_alone=is_alone)
         return [rows_of(connection, answer) for answer in answers]
 
     async def read_batch(self, identity: Identity, batch: Sequence[BatchedQuery[Any]]) -> None:
@@ -275,35 +275,50 @@ class Database:
         anew = [query for query in batch if query.query.is_planned_anew]
         between = binding.plan_as_usual if anew else ()
         parts = [
-            binding.bind(identity),
             *((query.query, query.parameters(bound)) for query in kept),
             *between,
             *((query.query, query.parameters(bound)) for query in anew),
         ]
-        connection, (_, *answers) = await self._round_trip(parts, role=role_of(identity))
+        connection, answers = await self._round_trip(identity, parts, is_alone=len(parts) == 1)
         del answers[len(kept) : len(kept) + len(between)]
         for query, answer in zip([*kept, *anew], answers, strict=True):
             query.receive(records_of(connection, answer))
 
     async def _round_trip(
-        self, ready: Sequence[Part], following: Callable[[], Iterable[Part]] | None = None, *, role: str | None
+        self,
+        identity: Identity | None,
+        ready: Sequence[Part],
+        following: Callable[[], Iterable[Part]] | None = None,
+        *,
+        thread: str | None = None,
+        is_alone: bool = False,
     ) -> tuple[Connection, list[PGresult]]:
-        """Send a whole transaction in one message; return its answers and the connection, which reads them."""
+        """Send a whole transaction in one message; return the answers of its parts and the connection, which reads them.
+
+        `is_alone`: there is one part, and `following` has none.
+        """
         answers: list[PGresult] = []
         binding = self._binding
-        opening = [*binding.opening, *self._opening()]
+        trip = RoundTrip(
+            identity=identity,
+            ready=ready,
+            following=following,
+            opening=[*binding.opening, *self._opening(), *(binding.bind(identity, thread) if identity else ())],
+            closing=binding.closing,
+            thread=thread,
+            is_alone=is_alone and not self.behind_pooler,
+        )
 
         async def send(connection: Connection) -> None:
-            more = chain(following() if following else (), binding.closing) if following or binding.closing else None
-            answers.extend(await answers_of(connection, [*opening, *ready], more, role=role))
+            answers.extend(await self._delegation.answers(connection, trip))
 
         connection = await self._borrow(send)
         self._pool.give_back(connection)
-        return connection, answers[len(opening) : len(answers) - len(binding.closing)]
+        return connection, answers
 
     async def notify(self, query: Query, payload: str) -> None:
         """Tell other processes something in one round trip; the query reads no table."""
-        await self._round_trip([(query, {"payload": payload})], role=None)
+        await self._round_trip(None, [(query, {"payload": payload})])
 
     @asynccontextmanager
     async def queue(self) -> AsyncIterator[QueueTransaction]:
@@ -362,7 +377,7 @@ class Database:
 
     async def _give_up(self, connection: Connection) -> None:
         """Roll back and then give the connection back, even when the caller is cancelled meanwhile."""
-        ending = asyncio.create_task(_roll_back(connection))
+        ending = asyncio.create_task(roll_back(connection))
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
         ending.add_done_callback(lambda _: self._pool.give_back(connection))
@@ -400,57 +415,6 @@ class Database:
 
     def statistics(self) -> dict[str, int]:
         return self._pool.statistics()
-
-
-async def _roll_back(connection: Connection) -> None:
-    # After a pipeline that failed the server has rolled back by itself, and what was prepared is still there.
-    is_idle = connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
-    if connection.closed or (is_idle and not is_unsure(connection)):
-        return
-    try:
-        await connection.rollback()
-        # The driver may have dropped some prepared statements; now drop all of them.
-        if forget_prepared(connection):
-            await connection.execute("DEALLOCATE ALL")
-    except psycopg.Error:
-        await connection.close()
-
-
-def translated(error: BaseException) -> RecordariError | None:
-    """Our error for a driver error that a caller can act on; None for any other."""
-    match error:
-        case psycopg.errors.AdminShutdown() | psycopg.errors.CrashShutdown() | psycopg.errors.CannotConnectNow():
-            return DatabaseUnavailable()
-        case psycopg.errors.QueryCanceled():
-            return DatabaseUnavailable("the database took too long; try again or ask for less")
-        case psycopg.errors.IdleInTransactionSessionTimeout() | psycopg.errors.TransactionTimeout():
-            return DatabaseUnavailable()  # we were slow, or its clock was stepped; the driver files these under faults
-        case psycopg.errors.UndefinedTable() | psycopg.errors.UndefinedColumn():
-            return ConfigurationError("the database schema is not the one expected; run `recordari db migrate`")
-        case (
-            psycopg.errors.UniqueViolation() | psycopg.errors.SerializationFailure() | psycopg.errors.DeadlockDetected()
-        ):
-            return Conflict("another change came first; read again and repeat")
-        case psycopg.errors.UntranslatableCharacter() | psycopg.DataError() if "NUL" in str(error) or "0x00" in str(
-            error
-        ):
-            return InvalidInput("text must not contain the character U+0000")
-        case psycopg.errors.InvalidTimeZoneDisplacementValue() | psycopg.errors.DatetimeFieldOverflow():
-            return InvalidInput("a time is out of range, or its offset is more than 15:59 hours")
-        case psycopg.errors.NumericValueOutOfRange():
-            return InvalidInput("a number is too large, or too near to zero, to be stored; round it")
-        case psycopg.errors.CheckViolation() if error.diag.message_detail == LEAK_GUARD:
-            return InvalidInput(
-                "this text copies a protected document; summarise it in your own words and refer to the document",
-                field="content",
-            )
-        case psycopg.errors.CheckViolation() if error.diag.message_detail == SHARED:
-            return Conflict(READ_ONLY)
-        case psycopg.errors.InternalError_() if any(words in str(error) for words in LOST_NODE):
-            return DatabaseUnavailable("the node of this tenant does not answer; try again")
-        case psycopg.OperationalError() | psycopg.InterfaceError():
-            return DatabaseUnavailable()
-    return None
 
 
 class BatchedQuery(Generic[T]):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from itertools import chain
 
 import psycopg
 from psycopg.pq.abc import PGresult
 
 from recordari.core.identity import Identity
-from recordari.db.database import Database, translated
-from recordari.db.pipeline import BEGIN, COMMIT, Part, answers_of, forget_prepared, role_of
+from recordari.db.database import Database
+from recordari.db.delegation import RoundTrip
+from recordari.db.pipeline import BEGIN, COMMIT, Part, answers_of, forget_prepared, role_of, translated
 from recordari.db.pool import Connection
 from recordari.db.queries import Queries, with_bound
 from recordari.errors import DatabaseUnavailable
@@ -33,7 +33,7 @@ class HeldWrites(Database):
     def __init__(self, database: Database) -> None:
         self._database = database
         self.dsn, self.options = database.dsn, database.options
-        self._pool, self._ending = database._pool, database._ending
+        self._pool, self._ending, self._delegation = database._pool, database._ending, database._delegation
         self._held: Connection | None = None
         self._is_busy = False
         self._is_lost = False
@@ -68,7 +68,7 @@ class HeldWrites(Database):
         bound = {"tenant_id": identity.tenant_id}
         writes = [(query, with_bound(bound, values)) for query, values in parts]
         if self._held is None:
-            await self._database._round_trip([self._binding.bind(identity), *writes], role=role_of(identity))
+            await self._database._round_trip(identity, writes)
         else:
             connection, self._held = self._held, None
             try:
@@ -95,19 +95,31 @@ class HeldWrites(Database):
             call()
 
     async def _round_trip(
-        self, ready: Sequence[Part], following: Callable[[], Iterable[Part]] | None = None, *, role: str | None
+        self,
+        identity: Identity | None,
+        ready: Sequence[Part],
+        following: Callable[[], Iterable[Part]] | None = None,
+        *,
+        thread: str | None = None,
+        is_alone: bool = False,
     ) -> tuple[Connection, list[PGresult]]:
-        if following is None or self._is_over or self._held is not None:
-            return await super()._round_trip(ready, following, role=role)
+        if identity is None or following is None or self._is_over or self._held is not None:
+            return await super()._round_trip(identity, ready, following, thread=thread, is_alone=is_alone)
         answers: list[PGresult] = []
-        opening, closing = [BEGIN, *self._opening()], self._binding.plan_as_usual
+        trip = RoundTrip(
+            identity=identity,
+            ready=ready,
+            following=following,
+            opening=[BEGIN, *self._opening(), *self._binding.bind(identity, thread)],
+            closing=self._binding.plan_as_usual,
+            thread=thread,
+        )
 
         async def send(connection: Connection) -> None:
-            more = chain(following(), closing)
-            answers.extend(await answers_of(connection, [*opening, *ready], more, role=role))
+            answers.extend(await self._delegation.answers(connection, trip))
 
         self._held = await self._borrow(send)
-        return self._held, answers[len(opening) : len(answers) - len(closing)]
+        return self._held, answers
 
     async def _end(self, connection: Connection) -> bool:
         # What a node of a cluster wrote is not known here, so there every transaction counts as one that writes.

@@ -33,9 +33,25 @@ from psycopg.types.json import Jsonb
 from recordari.core.identity import Identity, TenantId, UserId
 from recordari.db.pool import Connection
 from recordari.db.queries import Queries, Query
+from recordari.errors import ConfigurationError, Conflict, DatabaseUnavailable, InvalidInput, RecordariError
 
 queries = Queries(__name__)
 
+# The detail of errors that our triggers raise: the name of a constraint does not come from a node of a cluster.
+LEAK_GUARD = "items_leak_guard"
+SHARED = "items_shared_are_read_only"
+# What a cluster says when a node is lost in a transaction: the words of the connection with the node, and no code for it.
+LOST_NODE = (
+    "failure on connection marked as essential",
+    "terminating connection",
+    "server closed the connection",
+    "could not commit transaction",
+    "connection not open",
+    "failed to COPY to shard",
+    "postmaster was shut down",
+    "the database system is",
+)
+READ_ONLY = "this memory is shared by another tenant and read-only here; decline its link, or ask them to withdraw it"
 TENANT_ROLE = "recordari_tenant"  # sees the things of every user of a tenant
 
 Part = tuple[Query, Mapping[str, Any]]
@@ -142,6 +158,43 @@ def _checked(connection: Connection, sent: Sequence[str | None], results: Sequen
     return answers
 
 
+def translated(error: BaseException) -> RecordariError | None:
+    """Our error for a driver error that a caller can act on; None for any other."""
+    match error:
+        case psycopg.errors.AdminShutdown() | psycopg.errors.CrashShutdown() | psycopg.errors.CannotConnectNow():
+            return DatabaseUnavailable()
+        case psycopg.errors.QueryCanceled():
+            return DatabaseUnavailable("the database took too long; try again or ask for less")
+        case psycopg.errors.IdleInTransactionSessionTimeout() | psycopg.errors.TransactionTimeout():
+            return DatabaseUnavailable()  # we were slow, or its clock was stepped; the driver files these under faults
+        case psycopg.errors.UndefinedTable() | psycopg.errors.UndefinedColumn():
+            return ConfigurationError("the database schema is not the one expected; run `recordari db migrate`")
+        case (
+            psycopg.errors.UniqueViolation() | psycopg.errors.SerializationFailure() | psycopg.errors.DeadlockDetected()
+        ):
+            return Conflict("another change came first; read again and repeat")
+        case psycopg.errors.UntranslatableCharacter() | psycopg.DataError() if "NUL" in str(error) or "0x00" in str(
+            error
+        ):
+            return InvalidInput("text must not contain the character U+0000")
+        case psycopg.errors.InvalidTimeZoneDisplacementValue() | psycopg.errors.DatetimeFieldOverflow():
+            return InvalidInput("a time is out of range, or its offset is more than 15:59 hours")
+        case psycopg.errors.NumericValueOutOfRange():
+            return InvalidInput("a number is too large, or too near to zero, to be stored; round it")
+        case psycopg.errors.CheckViolation() if error.diag.message_detail == LEAK_GUARD:
+            return InvalidInput(
+                "this text copies a protected document; summarise it in your own words and refer to the document",
+                field="content",
+            )
+        case psycopg.errors.CheckViolation() if error.diag.message_detail == SHARED:
+            return Conflict(READ_ONLY)
+        case psycopg.errors.InternalError_() if any(words in str(error) for words in LOST_NODE):
+            return DatabaseUnavailable("the node of this tenant does not answer; try again")
+        case psycopg.OperationalError() | psycopg.InterfaceError():
+            return DatabaseUnavailable()
+    return None
+
+
 def is_unsure(connection: Connection) -> bool:
     """Whether a pipeline was interrupted, and may have prepared statements that could not be prepared again."""
     return connection in _UNSURE
@@ -152,6 +205,21 @@ def forget_prepared(connection: Connection) -> bool:
     may_have = is_unsure(connection)
     _UNSURE.discard(connection)
     return bool(_PREPARED.pop(connection, None)) or may_have
+
+
+async def roll_back(connection: Connection) -> None:
+    """End the transaction of a connection, or close the connection if it does not."""
+    # After a pipeline that failed the server has rolled back by itself, and what was prepared is still there.
+    is_idle = connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+    if connection.closed or (is_idle and not is_unsure(connection)):
+        return
+    try:
+        await connection.rollback()
+        # The driver may have dropped some prepared statements; now drop all of them.
+        if forget_prepared(connection):
+            await connection.execute("DEALLOCATE ALL")
+    except psycopg.Error:
+        await connection.close()
 
 
 def rows_of(connection: Connection, answer: PGresult) -> list[tuple[Any, ...]]:
@@ -307,20 +375,23 @@ class Binding:
     plan_by_index: tuple[Part, ...]
     plan_as_usual: tuple[Part, ...]
     query: Query
+    waiting: tuple[Query, ...]
+    """What waits for a thread, where the query that binds does not."""
     of_cluster: bool
 
-    def bind(self, identity: Identity, thread: str | None = None) -> Part:
-        """The query that binds a transaction sent as a pipeline. With `thread`, it waits for others that write to it."""
-        return self.query, {
+    def bind(self, identity: Identity, thread: str | None = None) -> list[Part]:
+        """The queries that bind a transaction sent as a pipeline. With `thread`, they wait for others that write to it."""
+        values = {
             "tenant": str(identity.tenant_id),
             "user": identity.user_id or "",
             "role": role_of(identity) or "none",
             "thread": thread,
         }
+        return [(query, values) for query in (self.query, *(self.waiting if thread is not None else ()))]
 
     def join(self, identity: Identity) -> tuple[Part, ...]:
         """The queries that bind a transaction in which others wrote; a cluster lets one role write, so that it stays there."""
-        query, values = self.bind(identity)
+        ((query, values),) = self.bind(identity)
         if self.of_cluster:
             return ((query, {**values, "role": None}),)
         return _AS_OURSELVES, (query, values)
@@ -356,6 +427,7 @@ ONE_SERVER = Binding(
     plan_by_index=((queries.plan_by_index, {}),),
     plan_as_usual=((queries.plan_as_usual, {}),),
     query=queries.bind,
+    waiting=(),
     of_cluster=False,
 )
 CLUSTER = Binding(
@@ -364,5 +436,6 @@ CLUSTER = Binding(
     plan_by_index=(),
     plan_as_usual=(),
     query=queries.bind_nodes,
+    waiting=(queries.take_thread,),
     of_cluster=True,
 )

@@ -8,8 +8,11 @@ SELECT set_config('app.tenant_id', %(tenant)s::text, true), set_config('app.user
 
 -- name: bind_nodes
 -- The same here and on every node of a cluster; plans are made for one tenant.
-SELECT recordari.bind_nodes(%(tenant)s::text, %(user)s::text, %(role)s::text),
-    pg_advisory_xact_lock(thread_lock(%(tenant)s::uuid, %(thread)s::text))
+SELECT recordari.bind_nodes(%(tenant)s::text, %(user)s::text, %(role)s::text)
+
+-- name: take_thread
+-- Wait on the tenant's node for others that write to a thread: there all writers take that lock.
+SELECT pg_advisory_xact_lock(thread_lock(%(tenant)s::uuid, %(thread)s::text)) FROM tenants t WHERE t.tenant_id = %(tenant)s::uuid
 
 -- name: plan_by_index
 -- Make the following plans for all tenants.

@@ -89,6 +89,8 @@ class Pool:
         """What each transaction begins with; only behind a pooler."""
         self.is_distributed = False
         """Whether the tables are divided among the nodes of a cluster; found out when the pool is opened."""
+        self.functions: set[str] = set()
+        """The functions that its nodes run for us."""
         self.taken = 0
         """Connections that are in use: while there are some, the server answers."""
         self._at_hand: list[Connection] = []
@@ -122,6 +124,8 @@ class Pool:
             self.is_distributed = (await (await probe.execute(queries.is_distributed.sql)).fetchone()) == (True,)
             # On a cluster the rows are on the nodes, and plans are made for each tenant.
             self._is_small = not self.is_distributed
+            if self.is_distributed:
+                self.functions |= await functions_of_nodes(probe)
         self._is_open = True
         await self._pool.open(wait=True, timeout=30)
 
@@ -209,6 +213,13 @@ class Pool:
         figures = self._pool.get_stats()
         available = figures.get("pool_available", 0) + len(self._at_hand)
         return {**figures, "pool_available": available, "requests_num": self._requests}
+
+
+async def functions_of_nodes(connection: psycopg.AsyncConnection[Any]) -> set[str]:
+    """The names of the functions that the nodes of a cluster run for us (`recordari.db.delegation`)."""
+    async with connection.cursor(row_factory=scalar_row) as cursor:
+        await cursor.execute(queries.list_functions.sql)
+        return set(await cursor.fetchall())
 
 
 async def is_behind_pooler(connection: psycopg.AsyncConnection[Any]) -> bool:

@@ -11,3 +11,7 @@ SELECT EXISTS (
 -- name: table_size
 -- The bytes of the largest table.
 SELECT pg_relation_size(to_regclass('recordari.items'))
+
+-- name: list_functions
+-- The functions that the nodes of a cluster run for us; none on one server.
+SELECT p.proname::text FROM pg_proc p WHERE p.pronamespace = to_regnamespace('recordari_nodes')

@@ -1,4 +1,4 @@
-"""Named queries: SQL is in `<stem>.sql` beside the module that uses it, one comment sentence each.
+"""Named queries: SQL is in `<stem>.sql` beside the module that uses it, one comment sentence each. And their rows as values.
 
 A file reads::
 
@@ -12,13 +12,18 @@ The columns of an item are written `{item_columns}`, or `{i.item_columns}` where
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import StrEnum
+from functools import cache, lru_cache
 from importlib import resources
-from typing import Any
+from types import NoneType
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from recordari.core.items import READ_COLUMNS, WRITTEN_COLUMNS
+
+T = TypeVar("T")
+Record = dict[str, Any]
 
 _HEADER = re.compile(r"^-- name: (\w+)\n-- (.+)\n", re.MULTILINE)
 _COLUMNS = re.compile(r"\{(\w\.)?(item_columns|written_columns|written_values|written_arrays)\}")
@@ -34,6 +39,8 @@ class Query:
     """Whether its rows come in binary form, which is faster to read."""
     is_planned_anew: bool = False
     """Whether it is planned each time, for its parameters: a plan for all tenants cannot use one tenant's index."""
+    is_delegated: bool = False
+    """Whether a cluster runs it as a function on the node of the tenant (`recordari.db.delegation`)."""
 
     def filled(self, **fragments: str | int) -> Query:
         """The same query with its `{placeholders}` replaced by our own fragments or by whole numbers."""
@@ -46,6 +53,20 @@ class Query:
     def numbered(self) -> tuple[str, tuple[str, ...]]:
         """The SQL with `$1`, `$2` … as the server reads it, and the names in that order."""
         return _numbered(self.sql)
+
+
+_DELEGATED: dict[str, Query] = {}
+
+
+def delegated(query: Query) -> Query:
+    """The same query, which a cluster runs as a function on the node of the tenant: for statements that are run often."""
+    marked = _DELEGATED[query.name] = replace(query, is_delegated=True)
+    return marked
+
+
+def delegated_queries() -> list[Query]:
+    """The queries that the modules of this process have marked."""
+    return list(_DELEGATED.values())
 
 
 @lru_cache(maxsize=256)
@@ -103,3 +124,48 @@ class Queries:
 
     def __iter__(self) -> Iterator[Query]:
         return iter(self._queries.values())
+
+
+def all_as(into: type[T]) -> Callable[[list[Record]], list[T]]:
+    read = reader(into)
+    return lambda rows: [read(**row) for row in rows]
+
+
+def first_as(into: type[T]) -> Callable[[list[Record]], T | None]:
+    """Read the first row as `into`; None when there is none."""
+    read = reader(into)
+    return lambda rows: read(**rows[0]) if rows else None
+
+
+def reader(into: type[T]) -> Callable[..., T]:
+    """How a row becomes `into`: texts become members of the enums that its fields declare, arrays become tuples."""
+    conversions: list[tuple[str, Callable[[Any], Any]]] = _conversions(cast("Any", into))
+    if not conversions:
+        return into
+
+    def read(**row: Any) -> T:
+        for name, convert in conversions:
+            if row.get(name) is not None:
+                row[name] = convert(row[name])
+        return into(**row)
+
+    return read
+
+
+@cache
+def _conversions(into: Any) -> list[tuple[str, Callable[[Any], Any]]]:
+    hints = get_type_hints(into) if is_dataclass(into) else {}
+    return [(name, convert) for name, hint in hints.items() if (convert := _conversion(hint)) is not None]
+
+
+def _conversion(hint: Any) -> Callable[[Any], Any] | None:
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        members: dict[str, StrEnum] = {str(member): member for member in hint}
+        return lambda value: members.get(value) or hint(value)
+    parts = get_args(hint)
+    if NoneType in parts:
+        return next((convert for part in parts if (convert := _conversion(part)) is not None), None)
+    if get_origin(hint) is tuple and parts[-1:] == (...,):
+        member = _conversion(parts[0])
+        return tuple if member is None else lambda values: tuple(member(value) for value in values)
+    return None

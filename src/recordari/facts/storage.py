@@ -13,8 +13,7 @@ from recordari.core.ids import LAST
 from recordari.core.items import Item, Trust
 from recordari.db.audit import AuditEntry
 from recordari.db.database import Transaction
-from recordari.db.queries import Queries
-from recordari.db.records import reader
+from recordari.db.queries import Queries, reader
 from recordari.facts.rules.claims import EvidenceSource, Opinion
 from recordari.facts.rules.conflict import PastRuling
 from recordari.facts.rules.naming import EarlierMessage

@@ -13,8 +13,7 @@ from psycopg.types.json import Jsonb
 
 from recordari.core.ids import FIRST
 from recordari.db.database import BatchedQuery, Transaction
-from recordari.db.queries import Queries
-from recordari.db.records import reader
+from recordari.db.queries import Queries, reader
 from recordari.knowledge.rules.chunks import Document, DocumentChunk
 from recordari.knowledge.rules.knowledge_map import MapEntry, Source, SourceKind
 from recordari.recall.request import Citation

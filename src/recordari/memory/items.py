@@ -11,7 +11,8 @@ from recordari.core.described import DESCRIBED
 from recordari.core.identity import Identity, Role, Scope, owned_by
 from recordari.core.items import Item
 from recordari.core.text import LONGEST_CHARACTER, characters_begun
-from recordari.db.database import READ_ONLY, Transaction
+from recordari.db.database import Transaction
+from recordari.db.pipeline import READ_ONLY
 from recordari.errors import Conflict, InvalidInput, NotFound
 from recordari.kit.resources import Resources
 from recordari.memory import storage

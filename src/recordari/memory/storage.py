@@ -20,11 +20,13 @@ from recordari.core.items import EXTRACT_TOPIC, KINDS, WRITTEN_COLUMNS, Item, Ki
 from recordari.core.text import tsquery_literal
 from recordari.db.database import BatchedQuery, Database, Transaction
 from recordari.db.pipeline import array_literal
-from recordari.db.queries import Queries
-from recordari.db.records import Record, reader
+from recordari.db.queries import Queries, Record, delegated, reader
 from recordari.memory.rules import SETTING, Entity, Extraction, Indexed, Retirement
 
 queries = Queries(__name__)
+
+# What a recall or a context asks each time.
+_COLLECTION = delegated(queries.collection)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +114,7 @@ async def insert_items(tx: Transaction, rows: Sequence[Row], *, topic: str) -> d
 
 
 NEW_ITEMS = queries.new_items.sql
-INSERT_ITEMS = queries.insert_items.filled(new_items=NEW_ITEMS)
+INSERT_ITEMS = delegated(queries.insert_items.filled(new_items=NEW_ITEMS))
 MOST_DIMENSIONS = 16_000
 """Of the one vector in which a statement gets the vectors of its rows."""
 
@@ -164,7 +166,7 @@ async def insert_alone(database: Database, identity: Identity, row: Row, *, topi
     False: its key exists, and nothing is changed.
     """
     values = insert_values([row], topic=topic)
-    (written,) = await database.pipeline(identity, INSERT_ITEMS, values, tuple, thread=row.thread)
+    (written,) = await database.pipeline(identity, INSERT_ITEMS, values, thread=row.thread)
     return bool(written), written[0][1] if written else None
 
 
@@ -341,7 +343,7 @@ class CollectionCounts:
 
 def ask_collection(*, most: int) -> BatchedQuery[CollectionCounts]:
     """Count the items one by one, at most so many."""
-    return BatchedQuery(queries.collection, lambda rows: CollectionCounts(**rows[0]), most=most)
+    return BatchedQuery(_COLLECTION, lambda rows: CollectionCounts(**rows[0]), most=most)
 
 
 def ask_written_count() -> BatchedQuery[int]:

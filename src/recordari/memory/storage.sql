@@ -1,7 +1,8 @@
 -- name: take_threads
--- Lock these threads until the commit, in one order for all writers.
+-- Lock these threads until the commit, in one order for all writers: on a cluster on the node of the tenant.
 SELECT pg_advisory_xact_lock(taken.key) FROM (
-    SELECT DISTINCT thread_lock(%(tenant_id)s, thread) AS key FROM unnest(%(threads)s::text[]) AS thread ORDER BY 1 OFFSET 0) taken
+    SELECT DISTINCT thread_lock(t.tenant_id, thread) AS key FROM tenants t CROSS JOIN unnest(%(threads)s::text[]) AS thread
+    WHERE t.tenant_id = %(tenant_id)s ORDER BY 1 OFFSET 0) taken
 
 -- name: new_items
 -- Fragment: writes new items in order, each at the next position of its thread; existing keys are left alone. A

@@ -18,12 +18,15 @@ from psycopg import sql
 from recordari.core.identity import Identity, Role, SessionId, session_thread
 from recordari.db.database import BatchedQuery, Transaction
 from recordari.db.pool import refuse_pooler
-from recordari.db.queries import Queries
+from recordari.db.queries import Queries, delegated
 from recordari.errors import DatabaseUnavailable
 from recordari.memory.rules import Cut, Entity, EntityLink, EntityNode, Indexed
 from recordari.memory.storage import entity_columns, line_of
 
 queries = Queries(__name__)
+
+# What a recall or a context asks each time.
+_FIND_MODELS = delegated(queries.find_models)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +241,7 @@ async def find_models(tx: Transaction) -> Models:
 
 
 def ask_models() -> BatchedQuery[Models]:
-    return BatchedQuery(queries.find_models, lambda rows: Models(**rows[0]) if rows else Models())
+    return BatchedQuery(_FIND_MODELS, lambda rows: Models(**rows[0]) if rows else Models())
 
 
 async def choose_model(tx: Transaction, model_id: str) -> None:

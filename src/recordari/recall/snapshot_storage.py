@@ -20,7 +20,7 @@ from recordari.core.identity import AskedScope, Scope
 from recordari.core.items import Kind, Tier, Trust
 from recordari.db.database import Database
 from recordari.db.pipeline import EncodedValue, RawAnswer, encoded
-from recordari.db.queries import Queries, Query
+from recordari.db.queries import Queries, Query, delegated
 from recordari.recall.request import SHOWN_COLUMNS
 from recordari.recall.rules.numbering import Floats, Ids, RowBlock
 from recordari.recall.storage import SearchVariant, Visibility, vector_parameters, visible_parameters
@@ -291,7 +291,22 @@ def filled(query: Query, *, history: bool, archived: bool) -> Query:
         live=variant.live,
         visible=variant.visible,
     )
-    return replace(whole, name=f"{query.name}_{variant.name}", binary=True)
+    return delegated(replace(whole, name=f"{query.name}_{variant.name}", binary=True))
+
+
+MEMORY_QUERIES = tuple(
+    filled(query, history=history, archived=archived)
+    for query in (
+        queries.visible_versions,
+        queries.memory_state,
+        queries.snapshot_rows,
+        queries.owned_rows,
+        queries.changed_rows,
+    )
+    for history in (False, True)
+    for archived in (False, True)
+)
+"""Every query of a memory as it is sent, so that a cluster has a function for each."""
 
 
 def _read(answer: RawAnswer) -> SnapshotRead:

@@ -19,8 +19,7 @@ from recordari.core.identity import AskedScope, Identity, Owner, SessionId, sess
 from recordari.core.items import Item, Kind
 from recordari.core.text import tsquery_literal
 from recordari.db.database import BatchedQuery, Database, Transaction
-from recordari.db.queries import Queries, Query
-from recordari.db.records import Record, reader
+from recordari.db.queries import Queries, Query, Record, reader
 from recordari.recall.request import ItemUse, Passage, SeenBy
 from recordari.recall.rules.arms import FEW_MENTIONS, FULL_DEPTHS, Depths
 from recordari.recall.rules.numbering import Candidate

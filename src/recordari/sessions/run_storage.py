@@ -15,8 +15,7 @@ from recordari.core.identity import AgentId, Owner, RunId, SessionId, UserId
 from recordari.core.ids import LAST
 from recordari.core.items import Item
 from recordari.db.database import BatchedQuery, Transaction
-from recordari.db.queries import Queries, columns_of
-from recordari.db.records import all_as
+from recordari.db.queries import Queries, all_as, columns_of
 from recordari.sessions.rules.runs import Run, RunStatus, RunUsage, ToolCall, Turn, TurnState
 from recordari.sessions.rules.sessions import Session
 from recordari.sessions.rules.state import Holdings, NewState, StateEntry, StateOwner

@@ -17,8 +17,7 @@ from recordari.core.items import Trust
 from recordari.core.tokens import message_tokens
 from recordari.db.database import BatchedQuery, Database, Transaction
 from recordari.db.pipeline import Part
-from recordari.db.queries import Queries, columns_of
-from recordari.db.records import Record, all_as, reader
+from recordari.db.queries import Queries, Record, all_as, columns_of, delegated, reader
 from recordari.memory import storage as memory_storage
 from recordari.memory.storage import Row
 from recordari.sessions.rules.runs import ABANDONED
@@ -26,6 +25,11 @@ from recordari.sessions.rules.sessions import MAX_NOTES, CloseReason, Fold, Sess
 from recordari.sessions.rules.window import Message, role_of
 
 queries = Queries(__name__)
+
+# What a recall or a context asks each time.
+_FIND_NEWEST = delegated(queries.find_newest)
+_LIST_NEWEST_NOTES = delegated(queries.list_newest_notes)
+_LIST_TAIL = delegated(queries.list_tail)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +98,7 @@ async def find_newest(tx: Transaction, owner: Owner, session_id: SessionId) -> S
 
 
 def ask_newest(owner: Owner, session_id: SessionId) -> BatchedQuery[SessionWithModel | None]:
-    return BatchedQuery(queries.find_newest, _first_with_model, owned_by=owner, session_id=session_id)
+    return BatchedQuery(_FIND_NEWEST, _first_with_model, owned_by=owner, session_id=session_id)
 
 
 async def find_session(tx: Transaction, owner: Owner, session_id: SessionId) -> Session | None:
@@ -146,7 +150,8 @@ async def save_window(tx: Transaction, session: Session, *, now: datetime) -> No
     await tx.run(queries.save_window, **columns_of(session, owned_by=session.owned_by, now=now))
 
 
-ADD_MESSAGES = queries.add_messages.filled(new_items=memory_storage.NEW_ITEMS)
+ENTER_OPEN = delegated(queries.enter_open)
+ADD_MESSAGES = delegated(queries.add_messages.filled(new_items=memory_storage.NEW_ITEMS))
 
 
 async def add_rows(
@@ -184,7 +189,7 @@ async def add_rows(
             },
         )
 
-    _, written = await database.pipeline(identity, queries.enter_open, expected | room, following)
+    _, written = await database.pipeline(identity, ENTER_OPEN, expected | room, following)
     _, _, messages, first, window_tokens, epoch, folds = written[0]
     topics = {topic for _, topic, *_ in written if topic is not None}
     if messages // every != (messages - len(rows)) // every:
@@ -289,7 +294,7 @@ def ask_newest_messages(session: Session, *, first: int, limit: int) -> BatchedQ
 def ask_tail(owner: Owner, session_id: SessionId, *, of_epoch: bool, limit: int) -> BatchedQuery[list[Record]]:
     """The same for the window of the newest session of a line, or for its epoch, before the session is known."""
     ids = {"owned_by": owner, "session_id": session_id}
-    return BatchedQuery(queries.list_tail, list, of_epoch=of_epoch, limit=limit, **ids)
+    return BatchedQuery(_LIST_TAIL, list, of_epoch=of_epoch, limit=limit, **ids)
 
 
 def messages_of(session: Session, rows: Sequence[Record]) -> list[Message]:
@@ -360,7 +365,7 @@ async def list_notes(tx: Transaction, session: Session) -> list[SessionNote]:
 
 def ask_newest_notes(owner: Owner, session_id: SessionId) -> BatchedQuery[list[SessionNote]]:
     """The notes of the newest session of a line."""
-    return BatchedQuery(queries.list_newest_notes, all_as(SessionNote), owned_by=owner, session_id=session_id)
+    return BatchedQuery(_LIST_NEWEST_NOTES, all_as(SessionNote), owned_by=owner, session_id=session_id)
 
 
 async def delete_expired(tx: Transaction, *, now: datetime) -> int:

@@ -11,8 +11,7 @@ from psycopg.types.json import Jsonb
 from recordari.core.identity import AgentId, UserId
 from recordari.db.backup import list_as_owner
 from recordari.db.database import BatchedQuery, Transaction
-from recordari.db.queries import Queries, columns_of
-from recordari.db.records import first_as
+from recordari.db.queries import Queries, columns_of, first_as
 from recordari.tenants.rules import (
     Agent,
     AgentDefinition,

@@ -11,7 +11,8 @@ from uuid import UUID
 import psycopg
 from psycopg.types.json import Jsonb
 
-from recordari.db.database import LEAK_GUARD, Transaction
+from recordari.db.database import Transaction
+from recordari.db.pipeline import LEAK_GUARD
 from recordari.db.queries import Queries, Query
 from recordari.errors import InvalidInput
 from recordari.tenants.rules import SETTING as QUOTAS
