@@ -54,7 +54,11 @@ async def test_what_ended_a_fact_comes_above_the_message_of_that_fact(memory: Me
 async def test_words_that_ask_for_the_present_are_not_what_a_question_is_about(memory: Memory) -> None:
     await memory.update_tenant(settings={"extraction": "off"})
     chat = memory.acting_as(user="ines")
-    for content in ("Now we sing on the old pier.", "The workshop is closed, still.", "I repair violins in Rua da Rosa."):
+    for content in (
+        "Now we sing on the old pier.",
+        "The workshop is closed, still.",
+        "I repair violins in Rua da Rosa.",
+    ):
         await chat.remember(content, speaker="Ines", event_time=JUNE, scope="user")
     await work_off(chat, "embed")
     trace = (await chat.recall("Which violins do I repair now, or still?", explain=True)).trace
