@@ -415,7 +415,7 @@ class _Recall:
     def _question(self, asked: ReadQuestion, model_id: str | None, interval: Interval | None) -> Question:
         static, by_tokens = self.resources.static_tokens, False
         if self.request.is_part and Arm.VECTOR in self.request.arms and static is not None and asked.tokens is not None:
-            # Sentences of a long question find more by static vectors (docs/ranking.md).
+            # Sentences of a long question find more by static vectors (docs/knowledge.md).
             by_tokens, model_id = model_id != static.model_id, static.model_id
         return Question(
             terms=asked.terms,

@@ -235,9 +235,7 @@ class Numbers:
         table["thread"] = self.threads.of(block.threads)
         table["position"] = block.positions
         table["session"] = self.sessions.of([a or b for a, b in zip(block.sessions, block.threads, strict=True)])
-        table["speaker"] = (
-            [speakers[name] for name in block.speakers] if len(speakers) > 1 else [*speakers.values()] or 0
-        )
+        table["speaker"] = [speakers[name] for name in block.speakers]
         table["traits"] = block.traits
         table["scope"] = [SCOPES[scope] for scope in block.scopes]
         table["terms"] = block.term_counts
