@@ -133,3 +133,22 @@ async def test_a_message_is_quoted_before_the_summary_that_repeats_it(memory: Me
     assert "Molino Rossi" in answer.quotes[0].text
     assert (await chat.get_item(answer.quotes[0].id)).kind == "chat_message"
     assert "\n" not in "".join(quote.text for quote in answer.quotes)
+
+
+@pytest.mark.parametrize(
+    ("question", "right", "wrong"),
+    [
+        ("Which car do I drive?", "I drive my dad's old Volvo to work.", "I play the Caro-Kann as black, it suits me."),
+        ("Do I have a cat?", "Our kitten is called Olive.", "On Fridays I play Catan."),
+    ],
+)
+async def test_a_word_is_not_found_in_the_beginning_of_a_longer_one(
+    memory: Memory, question: str, right: str, wrong: str
+) -> None:
+    """Rare words are read in pieces, of which the first may be a word of its own."""
+    ana = memory.bound(Identity(tenant_id=memory.identity.tenant_id)).acting_as(user="ana")
+    for text in (right, wrong, "We moved to Ghent last spring.", "I switched from coffee to matcha in January."):
+        await ana.remember(text, speaker="user", scope="user")
+    await settled(ana)
+    found = await ana.recall(question, explain=True)
+    assert found.items[0].content == right, [(one.content, one.score) for one in found.items]

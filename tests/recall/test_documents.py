@@ -17,8 +17,8 @@ from recordari.kit.resources import Resources
 from recordari.memory.rules import Collection, asked_by
 from recordari.models.embedding import Embedders
 from recordari.recall.request import Arm
-from recordari.recall.rules.candidates import Columns, SearchHits, Tokens
-from recordari.recall.rules.numbering import Candidate
+from recordari.recall.rules.candidates import Columns, Tokens
+from recordari.recall.rules.numbering import Candidate, SearchHits
 from recordari.recall.rules.ranking import Features, Question, Weights, features_of, weighed
 from recordari.recall.search import weights_of
 from recordari.tenants import tenants

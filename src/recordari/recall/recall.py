@@ -34,9 +34,10 @@ from recordari.recall.results import (
     with_passages,
 )
 from recordari.recall.rules.arms import find_rows
-from recordari.recall.rules.candidates import Columns, SearchHits, arm_counts, search_hits
+from recordari.recall.rules.candidates import Columns
 from recordari.recall.rules.confidence import Signs, confidence_of, hint_for, signs_of
 from recordari.recall.rules.folding import Folded, SaidItem, folded, newer_first
+from recordari.recall.rules.numbering import SearchHits, arm_counts, search_hits
 from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Question, Ranked, ranked, with_own_ranks, with_ranks
 from recordari.recall.rules.reranking import RERANKED
 from recordari.recall.rules.sources import HISTORY_KINDS, Archive, RecallSettings, left_out, searched

@@ -18,8 +18,9 @@ from recordari.memory import storage as memory_storage
 from recordari.models.base import fail_open
 from recordari.recall import storage
 from recordari.recall.request import SHOWN_COLUMNS, Passage, RecalledItem, RecallRequest
-from recordari.recall.rules.candidates import Columns, SearchHits, search_hits
+from recordari.recall.rules.candidates import Columns
 from recordari.recall.rules.folding import Folded, by_best_passage
+from recordari.recall.rules.numbering import SearchHits, search_hits
 from recordari.recall.rules.ranking import Ranked
 from recordari.recall.rules.reranking import RERANKED, blended, passage
 from recordari.recall.snapshot_storage import SnapshotRow

@@ -157,13 +157,24 @@ def depths_of(arms: frozenset[Arm], *, many: bool = False) -> Depths:
 def tokens_of(static: StaticTokens, words: Sequence[str], *, language: str) -> Tokens:
     """The tokens of the words that have a term, each with that term; stop words have none."""
     ids: dict[int, str] = {}
+    whole = set()
     for word in dict.fromkeys(words):
         if (term := _term_of(word, language)) is not None:
-            for token in static.word_ids(word):
+            pieces = static.word_ids(word)
+            for token in pieces:
                 ids.setdefault(token, term)
-    numbers = np.array(list(ids), dtype=np.int64)
+            if len(pieces) == 1 and len(word) > 1:  # of Chinese and Japanese, pairs of characters are terms
+                whole.add(pieces[0])
     asking, ends = _wish_marks(static)
-    return Tokens(ids=numbers, words=list(ids.values()), unit=static.unit, norms=static.norms, asking=asking, ends=ends)
+    return Tokens(
+        ids=np.array(list(ids), dtype=np.int64),
+        words=list(ids.values()),
+        whole=frozenset(whole),
+        unit=static.unit,
+        norms=static.norms,
+        asking=asking,
+        ends=ends,
+    )
 
 
 @lru_cache(maxsize=4)

@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from recordari.recall.rules.candidates import Columns, SearchHits
-from recordari.recall.rules.numbering import ARMS, BESIDE, Floats, Ids, Mask
+from recordari.recall.rules.candidates import Columns
+from recordari.recall.rules.numbering import ARMS, BESIDE, Floats, Ids, Mask, SearchHits
 from recordari.recall.rules.temporal.times import Interval
 
 FEW_MENTIONS = 12

@@ -6,13 +6,11 @@ they share. They are derived from the rows alone and never changed.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import lru_cache
 from typing import Any, TypeVar
-from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +21,7 @@ from recordari.core.identity import AskedScope, Scope
 from recordari.memory.rules import Collection as Statistics
 from recordari.memory.rules import Trait
 from recordari.recall.rules.numbering import (
-    ARMS,
-    BESIDE,
     SCOPES,
-    Candidate,
     Floats,
     Ids,
     Mask,
@@ -40,6 +35,7 @@ K = TypeVar("K")
 
 FEWEST_QUOTED = 12  # terms that quote the beginning of a text
 BLOCK = 64  # rows that are multiplied at a time
+ITSELF = 0.9999  # above it, a token has met itself
 MOST_LINES = 1_200  # matches of words or of tokens: at most 4 bytes of each for every row
 MOST_CACHED = 12  # sorts of lines, and single values
 MOST_TOKENS = 1 << 16  # a token has two bytes
@@ -54,6 +50,8 @@ class Tokens:
 
     ids: Ids
     words: Sequence[str]
+    whole: frozenset[int] = frozenset()
+    """Those that are a whole word; the others are pieces of one."""
     unit: NDArray[np.float32]
     """The table's vectors at length 1; `norms` are their lengths before: a long vector belongs to a distinctive token."""
     norms: NDArray[np.float32]
@@ -61,34 +59,13 @@ class Tokens:
     """Tokens of words such as "ask": what a standing wish is about follows them, up to one of `ends`."""
     ends: frozenset[int] = frozenset()
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchHits:
-    """The rows that one search found; `hits` are their indexes, the rest has a value for every row."""
-
-    hits: Ids
-    similarity: Floats
-    """Not a number where the row has no vector."""
-    entity: Mask
-    """Whether the row mentions a name of the question, or is linked to one that does."""
-    linked: Mask
-    """Whether only a link leads to the row: it mentions a name that is beside one of the question in another item (X1)."""
-
-
-def search_hits(candidates: Sequence[Candidate], linked: Collection[UUID] = ()) -> SearchHits:
-    """The hits of a search in the database."""
-    return SearchHits(
-        hits=np.array([index for index, row in enumerate(candidates) if row.is_hit], dtype=np.int64),
-        similarity=np.array([np.nan if row.similarity is None else row.similarity for row in candidates], np.float64),
-        entity=np.array([row.entity_rank is not None for row in candidates], np.bool_),
-        linked=np.array([row.item_id in linked for row in candidates], np.bool_),
-    )
-
-
-def arm_counts(candidates: Sequence[Candidate]) -> dict[str, int]:
-    """How many candidates each arm of the database found, and how many are only next to one."""
-    counts = Counter(arm for row in candidates if row.is_hit for arm in row.found_by)
-    return {**{arm: counts[arm] for arm in ARMS}, "beside_a_hit": counts[BESIDE]}
+    @property
+    def keys(self) -> Sequence[tuple[int, str | None]]:
+        """Each token, with its term if it is a whole word."""
+        return [
+            (token, word if token in self.whole else None)
+            for token, word in zip(self.ids.tolist(), self.words, strict=True)
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -380,24 +357,44 @@ class Columns:
     def best_matches(self, tokens: Tokens, previous: float) -> NDArray[np.float32]:
         """Squared cosine of each question token with the nearest token of each row, or of the row before times `previous`."""
 
-        def make(ids: Sequence[int]) -> NDArray[np.float32]:
-            best = self._matched(tokens.unit, np.array(ids))
+        def make(keys: Sequence[tuple[int, str | None]]) -> NDArray[np.float32]:
+            best = self._matched(tokens.unit, keys)
             return np.asarray(np.maximum(best[:, :-1], np.float32(previous) * best.take(self.before, axis=1)))
 
-        return self.cached_lines(("late", previous), tokens.ids.tolist(), make)
+        return self.cached_lines(("late", previous), tokens.keys, make)
 
-    def _matched(self, unit: NDArray[np.float32], ids: Ids) -> NDArray[np.float32]:
-        """The best match of each token in each row alone, and a last 0."""
-        best = np.zeros((len(ids), len(self.rows) + 1), dtype=np.float32)
+    def _matched(self, unit: NDArray[np.float32], keys: Sequence[tuple[int, str | None]]) -> NDArray[np.float32]:
+        """The best match of each token in each row alone, and a last 0.
+
+        A token that is a whole word matches itself only where the row has that word: "car" is not the first piece of "Caro".
+        """
+        best = np.zeros((len(keys), len(self.rows) + 1), dtype=np.float32)
         if len(self._tokens):
             filled, starts = self._token_starts
             vocabulary, numbers = self._vocabulary
             # The vectors of the vocabulary take most of the work to gather, and more room than all else when they are kept.
             blocks = self.cached_if_again(("blocks",), lambda: _blocks(unit, vocabulary))
-            similar = np.square(np.maximum(_products(blocks, unit[ids]), 0))
+            similar = _similarities(blocks, unit[[token for token, _ in keys]])
             # A line for each question token, so that values to compare are side by side in memory.
             best[:, filled] = np.maximum.reduceat(similar.T.take(numbers, axis=1), starts, axis=1)
+            self._leave_out_pieces(best, similar, keys)
         return best
+
+    def _leave_out_pieces(
+        self, best: NDArray[np.float32], similar: NDArray[np.float32], keys: Sequence[tuple[int, str | None]]
+    ) -> None:
+        """Where a whole word met itself in a row without that word, take the next best."""
+        whole = [line for line, (_, word) in enumerate(keys) if word is not None]
+        if not whole:
+            return
+        is_piece = (best[whole, :-1] > ITSELF) & ~self.having([word for _, word in keys if word is not None])
+        (filled, starts), (vocabulary, numbers) = self._token_starts, self._vocabulary
+        for place in np.flatnonzero(is_piece.any(axis=1)).tolist():
+            line = whole[place]
+            others = np.where(vocabulary == keys[line][0], 0, similar[: len(vocabulary), line])
+            nearest = np.zeros_like(best[line])
+            nearest[filled] = np.maximum.reduceat(others.take(numbers), starts)
+            best[line] = np.where(np.append(is_piece[place], False), nearest, best[line])
 
     def directions(self, tokens: Tokens) -> NDArray[np.float32]:
         """The sum of the static vectors of each row's different tokens, at length 1; 0 for a row without tokens."""
@@ -486,10 +483,11 @@ def _blocks(unit: NDArray[np.float32], ids: Ids) -> NDArray[np.float32]:
     return unit[padded].reshape(-1, BLOCK, unit.shape[1])
 
 
-def _products(blocks: NDArray[np.float32], question: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The product of each vector with each of the question, a line for each vector.
+def _similarities(blocks: NDArray[np.float32], question: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The squared cosine of each vector with each of the question, 0 if they are opposed; a line for each vector.
 
     The blocks are so small that the linear algebra library does not wake threads for them. Those threads spin: under load a
     recall took four times as long with them.
     """
-    return np.asarray(np.matmul(blocks, question.T), dtype=np.float32).reshape(-1, len(question))
+    products = np.asarray(np.matmul(blocks, question.T), dtype=np.float32).reshape(-1, len(question))
+    return np.square(np.maximum(products, 0))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
@@ -249,3 +250,32 @@ class Numbers:
 
     def named(self, block: RowBlock) -> Ids:
         return np.array([self.names[name] for name in block.names], dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchHits:
+    """The rows that one search found; `hits` are their indexes, the rest has a value for every row."""
+
+    hits: Ids
+    similarity: Floats
+    """Not a number where the row has no vector."""
+    entity: Mask
+    """Whether the row mentions a name of the question, or is linked to one that does."""
+    linked: Mask
+    """Whether only a link leads to the row: it mentions a name that is beside one of the question in another item (X1)."""
+
+
+def search_hits(candidates: Sequence[Candidate], linked: Collection[UUID] = ()) -> SearchHits:
+    """The hits of a search in the database."""
+    return SearchHits(
+        hits=np.array([index for index, row in enumerate(candidates) if row.is_hit], dtype=np.int64),
+        similarity=np.array([np.nan if row.similarity is None else row.similarity for row in candidates], np.float64),
+        entity=np.array([row.entity_rank is not None for row in candidates], np.bool_),
+        linked=np.array([row.item_id in linked for row in candidates], np.bool_),
+    )
+
+
+def arm_counts(candidates: Sequence[Candidate]) -> dict[str, int]:
+    """How many candidates each arm of the database found, and how many are only next to one."""
+    counts = Counter(arm for row in candidates if row.is_hit for arm in row.found_by)
+    return {**{arm: counts[arm] for arm in ARMS}, "beside_a_hit": counts[BESIDE]}

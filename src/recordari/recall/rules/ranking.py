@@ -20,8 +20,8 @@ from recordari.core.frozen import quickly_made
 from recordari.core.identity import AskedScope
 from recordari.memory.rules import REQUEST_TERMS, Collection, QuestionWording
 from recordari.recall.rules.arms import ArmHits, marked, within
-from recordari.recall.rules.candidates import Columns, SearchHits, Tokens
-from recordari.recall.rules.numbering import Candidate, Floats, FoundRow, Ids, Mask
+from recordari.recall.rules.candidates import Columns, Tokens
+from recordari.recall.rules.numbering import Candidate, Floats, FoundRow, Ids, Mask, SearchHits
 from recordari.recall.rules.temporal.times import Interval
 
 # Mean and deviation of the cosine similarity between a question and an unrelated text, per model.
