@@ -42,6 +42,7 @@ A_DAY = 86_400.0  # for a large tenant; a worker that dies is noticed by its mis
 JOBS: dict[str, Job] = {
     "housekeeping": Job(run=jobs.housekeeping, cron="0 2 * * *"),
     "close_idle_sessions": Job(run=sessions.close_idle, cron="30 2 * * *"),
+    "embed_summaries": Job(run=summaries.embed_resting, cron="50 * * * *"),
     "prune_episodes": Job(run=episodes.prune_episodes, cron="0 3 * * 0"),
     "daily_brief": Job(run=reports.write_daily_brief, cron="0 6 * * *"),
     "sweep_state": Job(run=state.sweep, cron="15 * * * *"),

@@ -279,12 +279,17 @@ def with_source_ref(row: Row, source_ref: str) -> Row:
     return replace(row, item=replace(row.item, source_ref=source_ref, payload_key=key))
 
 
-async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], Written]:
-    """Write items inside the caller's transaction. Return the answer for each, and what is to be woken after the commit."""
+async def save_ready(
+    tx: Transaction, ready: Ready, *, topic: str | None = EMBED_TOPIC
+) -> tuple[list[Remembered], Written]:
+    """Write items inside the caller's transaction. Return the answer for each, and what is to be woken after the commit.
+
+    Items without a vector get an outbox entry of the topic; None: the caller has them embedded later.
+    """
     rows, objects = ready.rows, ready.objects
     if not rows:
         return [], Written()
-    changed = await storage.insert_items(tx, rows, topic=EMBED_TOPIC)
+    changed = await storage.insert_items(tx, rows, topic=topic)
     inserted = set(changed)
     known = await storage.find_keys(tx, [row.item for row in rows]) if len(inserted) < len(rows) else {}
     remembered: list[Remembered] = []
@@ -293,7 +298,7 @@ async def save_ready(tx: Transaction, ready: Ready) -> tuple[list[Remembered], W
         if not was_new:
             with _naming_item(index):
                 key = known.get((row.item.owned_by, str(row.item.kind), row.item.source_ref))
-                item_id, replaced = await _save_existing(tx, row, key, objects.get(row.item_id))
+                item_id, replaced = await _save_existing(tx, row, key, objects.get(row.item_id), topic=topic)
             # Its own id: a connection wrote it and was lost before it could answer.
             was_new = key is not None and item_id == row.item_id
             changed |= replaced
@@ -410,7 +415,7 @@ def answer_for(row: Row, item_id: UUID, *, was_new: bool) -> Remembered:
 
 
 async def _save_existing(
-    tx: Transaction, row: Row, key: Key | None, object_key: str | None
+    tx: Transaction, row: Row, key: Key | None, object_key: str | None, *, topic: str | None
 ) -> tuple[UUID, dict[UUID, str | None]]:
     """Save an item whose key exists. Return the id of its row and, if its text was changed, the topic of its next work."""
     if key is None:
@@ -427,7 +432,7 @@ async def _save_existing(
     if not KINDS[row.item.kind].replaces:
         message = f"source_ref {row.item.source_ref!r} belongs to another text; use another one, or leave it out"
         raise Conflict(message, field="source_ref")
-    return key.item_id, {key.item_id: await storage.replace_item(tx, key.item_id, row, topic=EMBED_TOPIC)}
+    return key.item_id, {key.item_id: await storage.replace_item(tx, key.item_id, row, topic=topic)}
 
 
 async def _save_body(tx: Transaction, item_id: UUID, row: Row, object_key: str | None) -> None:

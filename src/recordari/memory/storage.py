@@ -97,7 +97,7 @@ class Payload:
     object_key: str | None
 
 
-async def insert_items(tx: Transaction, rows: Sequence[Row], *, topic: str) -> dict[UUID, str | None]:
+async def insert_items(tx: Transaction, rows: Sequence[Row], *, topic: str | None) -> dict[UUID, str | None]:
     """Write the rows whose keys are new. Return their ids, each with the topic of its next work.
 
     A row without a meaning, or with one that does not hold, gets an outbox entry of the topic. Where `names_are_apart` says
@@ -131,7 +131,7 @@ def names_are_apart(rows: Sequence[Row]) -> bool:
     return len(rows) > 1 and (len(_vectors_that_fit(rows)) > 1 or any(KINDS[row.item.kind].replaces for row in rows))
 
 
-def insert_values(rows: Sequence[Row], *, topic: str, has_names: bool = True) -> dict[str, Any]:
+def insert_values(rows: Sequence[Row], *, topic: str | None, has_names: bool = True) -> dict[str, Any]:
     """The parameters of `new_items`."""
     values = [written_values(row) for row in rows]
     meanings = [row.meaning for row in rows]
@@ -208,7 +208,7 @@ async def find_keys(tx: Transaction, items: Sequence[Prepared]) -> dict[tuple[st
     return {(key.owned_by, key.kind, key.source_ref): key for key in keys}
 
 
-async def replace_item(tx: Transaction, item_id: UUID, row: Row, *, topic: str) -> str | None:
+async def replace_item(tx: Transaction, item_id: UUID, row: Row, *, topic: str | None) -> str | None:
     """Give a row another text. Return the topic of the next work on it: the given one, unless the row has its meaning.
 
     Of its entities, the caller saves those that it did not mention before.

@@ -215,6 +215,10 @@ async def save_summary(
     return changed == 1
 
 
+async def list_resting_summaries(tx: Transaction, *, before: datetime) -> list[UUID]:
+    return [row["summary_id"] for row in await tx.dicts(queries.list_resting_summaries, before=before)]
+
+
 async def save_fold(tx: Transaction, session: Session, fold: Fold) -> bool:
     """Save the pointer to a lasting summary; False when another worker made it."""
     pointer = columns_of(fold, summary_id=str(fold.summary_id))

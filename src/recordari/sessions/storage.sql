@@ -132,6 +132,17 @@ UPDATE sessions SET summary = %(summary)s, summary_id = %(summary_id)s, summary_
     summarised_to = %(summarised_to)s
 WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %(owned_by)s AND summarised_to = %(was)s
 
+-- name: list_resting_summaries
+-- The rolling summaries of open sessions without activity since then that the tenant's model has not embedded.
+SELECT s.summary_id FROM sessions s
+JOIN tenants t ON t.tenant_id = s.tenant_id
+JOIN items i ON i.tenant_id = s.tenant_id AND i.item_id = s.summary_id AND i.anonymized_at IS NULL AND i.deleted_at IS NULL
+WHERE s.tenant_id = %(tenant_id)s AND s.status = 'open' AND s.active_at < %(before)s AND t.embedding_model IS NOT NULL
+    AND NOT EXISTS (
+        SELECT 1 FROM vectors v
+        WHERE v.tenant_id = %(tenant_id)s AND v.model_id = t.embedding_model AND v.item_id = s.summary_id)
+ORDER BY s.session_ref
+
 -- name: save_fold
 -- One more lasting summary of messages that left the window, unless another worker made it.
 UPDATE sessions SET folds = folds || %(fold)s::jsonb, folded_to = %(folded_to)s

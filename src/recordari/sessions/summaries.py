@@ -6,7 +6,8 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Protocol, runtime_checkable
+from datetime import timedelta
+from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -14,22 +15,26 @@ from pydantic import BaseModel
 from recordari.core.identity import Identity, Scope
 from recordari.core.items import Kind, NewItem, Tier, Trust, least_trusted
 from recordari.core.tokens import cut_to_tokens
+from recordari.db import outbox
 from recordari.db.database import Transaction
 from recordari.db.outbox import Batch
 from recordari.errors import ProviderError
 from recordari.kit.resources import Resources
 from recordari.memory import remember
-from recordari.memory.remember import Ready
+from recordari.memory.index import EMBED_TOPIC
+from recordari.memory.remember import Ready, Written
 from recordari.models.base import fail_open
 from recordari.models.language import LanguageModel, fenced
 from recordari.sessions import storage
 from recordari.sessions.rules.sessions import Fold, Session, SessionStatus
 from recordari.sessions.rules.summaries import FOLD_TOKENS, SUMMARY_TOKENS, Said, quoted, rolled_summary
 from recordari.sessions.rules.window import Message
+from recordari.tenants.tenants import require_admin
 
 SUMMARISE_TOPIC = "summarise"
 SUMMARISED_AT_ONCE = 100
 SUMMARISER_SECONDS = 60.0
+RESTING = timedelta(minutes=10)
 INLINE_CHARACTERS = 5_000  # a few messages are summarised in less time than it takes to call a thread
 
 
@@ -75,6 +80,7 @@ class _Written:
     session: Session
     ready: Ready
     save: Callable[[Transaction, UUID | None], Awaitable[bool]]
+    is_rolling: bool
 
 
 async def _renewed(resources: Resources, identity: Identity, session: Session, messages: Sequence[Message]) -> _Written:
@@ -98,7 +104,7 @@ async def _renewed(resources: Resources, identity: Identity, session: Session, m
             tx, session, summary=summary, summary_id=summary_id or session.summary_id, trust=trust, summarised_to=last
         )
 
-    return _Written(session=session, ready=ready, save=save)
+    return _Written(session=session, ready=ready, save=save, is_rolling=True)
 
 
 async def _folded(resources: Resources, identity: Identity, session: Session, messages: Sequence[Message]) -> _Written:
@@ -122,7 +128,7 @@ async def _folded(resources: Resources, identity: Identity, session: Session, me
         assert summary_id is not None
         return await storage.save_fold(tx, session, Fold(summary_id=summary_id, first=first, last=last))
 
-    return _Written(session=session, ready=ready, save=save)
+    return _Written(session=session, ready=ready, save=save, is_rolling=False)
 
 
 def _trust_of_summary(messages: Sequence[Message], previous: Session | None = None) -> Trust:
@@ -140,24 +146,45 @@ class _OvertakenError(Exception):
 
 
 async def _save(resources: Resources, identity: Identity, written: Sequence[_Written]) -> set[UUID]:
-    """Write the items of summaries and the pointers of their sessions, both or neither. Return the sessions overtaken."""
+    """Write the items of summaries and the pointers of their sessions, both or neither. Return the sessions overtaken.
+
+    A rolling summary is not embedded yet: it changes every few messages, and each of these has a vector of its own.
+    """
     if not written:
         return set()
-    rows = tuple(row for one in written for row in one.ready.rows)
-    objects = {item_id: key for one in written for item_id, key in one.ready.objects.items()}
     try:
         async with resources.database.transaction(identity) as tx:
-            remembered, changes = await remember.save_ready(tx, Ready(rows=rows, objects=objects))
-            ids = iter(remembered)
-            for one in written:
-                if not await one.save(tx, next(ids).id if one.ready.rows else None):
-                    raise _OvertakenError  # noqa: TRY301 - it rolls the transaction back
+            rolling = await _save_items(tx, [one for one in written if one.is_rolling], topic=None)
+            lasting = await _save_items(tx, [one for one in written if not one.is_rolling], topic=EMBED_TOPIC)
     except _OvertakenError:
         if len(written) == 1:
             return {written[0].session.session_ref}
         return {session_ref for one in written for session_ref in await _save(resources, identity, [one])}
-    changes.wake(resources)
+    rolling.wake(resources)
+    lasting.wake(resources)
     return set()
+
+
+async def _save_items(tx: Transaction, written: Sequence[_Written], *, topic: str | None) -> Written:
+    """Write the items of summaries and the pointers of their sessions. Return what is to be woken after the commit."""
+    rows = tuple(row for one in written for row in one.ready.rows)
+    objects = {item_id: key for one in written for item_id, key in one.ready.objects.items()}
+    remembered, changes = await remember.save_ready(tx, Ready(rows=rows, objects=objects), topic=topic)
+    ids = iter(remembered)
+    for one in written:
+        if not await one.save(tx, next(ids).id if one.ready.rows else None):
+            raise _OvertakenError
+    return changes
+
+
+async def embed_resting(resources: Resources, identity: Identity, **_: Any) -> None:
+    """Have the summaries of sessions embedded that rest and have no vector for their last text. An hourly job."""
+    require_admin(identity)
+    async with resources.database.transaction(identity) as tx:
+        summary_ids = await storage.list_resting_summaries(tx, before=resources.clock() - RESTING)
+        await outbox.add(tx, EMBED_TOPIC, summary_ids)
+    if summary_ids:
+        resources.wake(EMBED_TOPIC)
 
 
 def _owner(identity: Identity, session: Session) -> Identity:
