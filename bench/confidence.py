@@ -3,6 +3,7 @@
     python bench/recall.py --data ../shared/data --profile fast                # once: fills the stores
     python bench/confidence.py --data ../shared/data --profile fast --collect  # asks, and keeps the signs of every answer
     python bench/confidence.py --profile fast                                  # fits, leaves one set out, prints the tables
+    python bench/confidence.py --profile fast --plot docs/images/reliability.svg
 
 An answer is right if one of its first five items is evidence. A question of a kind that cannot be answered has no right answer.
 Each question that can be answered is also asked as if its evidence were not known. The coefficients go into
@@ -30,6 +31,7 @@ from recordari.config import Settings
 from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.core.items import Kind, NewItem
 from recordari.evaluation.retrieval import References, at_moment, open_haystack
+from recordari.evaluation.rules import svg
 from recordari.evaluation.rules.formats import GoldQuestion, Haystack
 from recordari.evaluation.rules.measures import Floats, auc
 from recordari.kit.resources import Resources
@@ -44,6 +46,8 @@ NAMES = [column.name for column in fields(Signs)]
 FIRST = 5
 RIDGE = 1.0  # as if the signs had been seen to say nothing in so many answers
 BINS = np.linspace(0, 1, 6)
+COLOURS = (*svg.COLOURS, "#a15c00")
+FEWEST = 10  # answers in a bin that are drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +186,7 @@ def _with(one: Answered, names: Container[str]) -> Answered:
     return replace(one, signs=tuple(kept))
 
 
-def compare(sets: Mapping[str, Sequence[Answered]], console: Console) -> None:
+def compare(sets: Mapping[str, Sequence[Answered]], console: Console, plot: Path | None) -> None:
     read = NAMES.index("read")
     chosen = READ if any(one.signs[read] for answers in sets.values() for one in answers) else UNREAD
     shipped = np.array([chosen.intercept, *(chosen.coefficients.get(name, 0.0) for name in NAMES)])
@@ -222,20 +226,46 @@ def compare(sets: Mapping[str, Sequence[Answered]], console: Console) -> None:
     console.print(drawn)
     console.print("fitted on all: intercept", round(float(everything[0]), 2))
     console.print({name: round(float(value), 2) for name, value in zip(NAMES, everything[1:], strict=True)})
-    console.print(reliability(sets, left_out))
+    bins = {name: in_bins(answers, left_out[name]) for name, answers in sets.items()}
+    console.print(reliability(bins))
+    if plot is not None:
+        plot.write_text(picture(bins), encoding="utf-8")
 
 
-def reliability(sets: Mapping[str, Sequence[Answered]], left_out: Mapping[str, Floats]) -> Table:
+def in_bins(answers: Sequence[Answered], confidences: Floats) -> list[tuple[int, float, float]]:
+    """The answers by confidence: how many, their mean confidence, and the share that is right."""
+    of_bin = np.clip(np.digitize(confidences, BINS) - 1, 0, len(BINS) - 2)
+    is_right = np.array([one.is_right for one in answers])
+    chosen = [of_bin == number for number in range(len(BINS) - 1)]
+    return [
+        (int(one.sum()), float(confidences[one].mean()), float(is_right[one].mean())) if one.any() else (0, 0.0, 0.0)
+        for one in chosen
+    ]
+
+
+def reliability(bins: Mapping[str, Sequence[tuple[int, float, float]]]) -> Table:
     """How often answers of each confidence were right, by coefficients that were fitted without their set."""
     drawn = Table(title="Reliability, without the set: share of right answers (answers)")
     for column in ("", *(f"{low:.1f} to {low + 0.2:.1f}" for low in BINS[:-1])):
         drawn.add_column(column, justify="right" if column else "left")
-    for name, answers in sets.items():
-        of_bin = np.clip(np.digitize(left_out[name], BINS) - 1, 0, len(BINS) - 2)
-        is_right = np.array([one.is_right for one in answers])
-        cells = [is_right[of_bin == number] for number in range(len(BINS) - 1)]
-        drawn.add_row(name, *(f"{cell.mean():.2f} ({len(cell)})" if len(cell) else "" for cell in cells))
+    for name, cells in bins.items():
+        drawn.add_row(name, *(f"{share:.2f} ({many})" if many else "" for many, _, share in cells))
     return drawn
+
+
+def picture(bins: Mapping[str, Sequence[tuple[int, float, float]]]) -> str:
+    """The same as a plot; on the dashed line a confidence is what it says."""
+    frame = svg.Frame(left=60, top=40, width=360, height=360, most_x=1.0, most_y=1.0)
+    fifths = [fifth / 5 for fifth in range(6)]
+    body = frame.axes(fifths, fifths, title="share of right answers", below="confidence")
+    body.append(svg.line(frame.x(0), frame.y(0), frame.x(1), frame.y(1), stroke="#444", dashed=True))
+    for place, (name, cells) in enumerate(bins.items()):
+        colour = COLOURS[place]
+        points = [(mean, share) for many, mean, share in cells if many >= FEWEST]
+        body.append(frame.curve(points, colour))
+        body += [f'<circle cx="{frame.x(x):.1f}" cy="{frame.y(y):.1f}" r="4" fill="{colour}"/>' for x, y in points]
+        body.append(svg.text(frame.x(1) + 16, frame.top + 20 + 20 * place, name, fill=colour))
+    return svg.picture(580, 470, "How often an answer is right, by its confidence", body)
 
 
 async def run(arguments: argparse.Namespace) -> None:
@@ -247,7 +277,11 @@ async def run(arguments: argparse.Namespace) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(pickle.dumps({name: [tuple_of(one) for one in answers] for name, answers in sets.items()}))
     kept = pickle.loads(path.read_bytes())  # written above
-    compare({name: [Answered(*one) for one in answers] for name, answers in kept.items()}, Console(width=160))
+    compare(
+        {name: [Answered(*one) for one in answers] for name, answers in kept.items()},
+        Console(width=160),
+        arguments.plot,
+    )
 
 
 def tuple_of(one: Answered) -> tuple[tuple[float, ...], bool, bool, bool]:
@@ -261,6 +295,7 @@ def main() -> None:
     parser.add_argument("--profile", choices=["best", "fast", "thorough"], default="fast")
     parser.add_argument("--questions", type=int, default=400, help="most questions of each set")
     parser.add_argument("--stores", type=int, default=None, help="only the first stores of each set")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw how often answers are right by confidence")
     parser.add_argument("--collect", action="store_true", help="ask the questions first")
     asyncio.run(run(parser.parse_args()))
 

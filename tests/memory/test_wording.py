@@ -38,3 +38,22 @@ def test_rarity_hardly_tells_terms_apart_in_a_small_memory() -> None:
     large = Collection(items=1_000, mean_length=5.0, frequencies={"ana": 1_000})
     assert small.rarity("drink") < 2 * small.rarity("ana")
     assert large.rarity("drink") > 50 * large.rarity("ana")
+
+
+@pytest.mark.parametrize(
+    ("question", "many"),
+    [
+        ("How many books did I read?", True),
+        ("Which books did I read?", True),
+        ("How much did I spend on bikes in total?", True),
+        ("What is the total cost of the repairs?", True),
+        ("¿Cuántos libros leí?", True),
+        ("Combien d'enfants a Ana ?", True),
+        ("How much did the desk cost?", False),
+        ("How much do I pay for rent?", False),
+        ("Combien coûte le vélo ?", False),
+        ("¿Qué coche tengo?", False),
+    ],
+)
+def test_an_amount_of_one_thing_is_no_list(question: str, many: bool) -> None:
+    assert asked_by(question).many is many

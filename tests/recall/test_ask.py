@@ -67,6 +67,18 @@ async def test_what_is_not_known_is_not_answered(home: Memory) -> None:
             await home.recall("anything", min_confidence=wrong)
 
 
+async def test_words_that_every_sentence_may_have_are_no_evidence(memory: Memory) -> None:
+    ana = memory.bound(Identity(tenant_id=memory.identity.tenant_id)).acting_as(user="ana")
+    for said in ("I am allergic to walnuts.", "We should paint the fence.", "Some of the lamps are broken."):
+        await ana.remember(said, scope="user", speaker="user")
+    await settled(ana)
+    for question in ("How tall am I?", "Which shoes should I wear?", "Did some of the guests leave?"):
+        answer = await ana.ask(question)
+        assert answer.answer is None, question
+    known = await ana.ask("What am I allergic to?")
+    assert known.answer is not None and "walnuts" in known.answer
+
+
 async def test_a_memory_of_one_fact_is_sure_of_it_and_of_nothing_before_it_is_embedded(memory: Memory) -> None:
     ana = memory.bound(Identity(tenant_id=memory.identity.tenant_id)).acting_as(user="ana")
     await ana.remember_fact("Ana prefers tea, and no sugar")

@@ -187,10 +187,10 @@ _ASKS_ADVICE = re.compile(
 )
 # A question whose answer may be in many places: a list, or a count of them.
 _ASKS_FOR_MANY = re.compile(
-    r"^\s*(?:which (?:of|(?:\w{2,30} )?(?!does|is|was|has)\w{2,30}(?<!s)s)|how many|how much|list|name|welche|wie viele"
-    r"|quel(?:le)?s|combien|qué|cuáles|cuánt[oa]s)\b"
+    r"^\W*(?:which (?:of|(?:\w{2,30} )?(?!does|is|was|has)\w{2,30}(?<!s)s)|how many|list|name|welche|wie viele"
+    r"|quel(?:le)?s|combien d['e]|cuáles|cuánt[oa]s)\b"
     r"|\bwhat (?:are|were|all|kinds?|types?|sorts?)\b|\bwhat \w{2,30}s (?:did|does|do|has|have|is|are|was|were)\b"
-    r"|\ball (?:the|of)\b|\bin total\b",
+    r"|\ball (?:the|of)\b|\b(?:in total|total (?:amount|cost|money|number|of|spent)|altogether|combined)\b",
     re.IGNORECASE,
 )
 _PAST = re.compile(r"\b(?:did|was|were|had)\b", re.IGNORECASE)
@@ -198,11 +198,13 @@ _PRESENT = re.compile(r"\b(?:do|does|am|is|are|have|has|can)\b|'(?:m|re|ve|s)\b"
 # How plainly the wording asks for the present, from 0 to 1.
 _NOW, _MY_STATE, _A_STATE, _MY_PAST = 1.0, 0.4, 0.2, 0.15
 
-# Words of a request that say nothing about its subject.
+# Words of a request that say nothing about its subject: how it is put, and function words that an index keeps.
 _REQUEST_WORDS = """suggest suggestion suggestions recommend recommended recommendation recommendations advice tip tips idea
     ideas remind tell know think thinking thought want wanted wonder wondering look looking going back previous previously
     conversation conversations discussion chat talked discussed follow mention mentioned please help total number many much
-    often lately recently currently current now nowadays still latest newest planning plan said say told ask asked"""
+    often lately recently currently current now nowadays still latest newest planning plan said say told ask asked
+    am being having doing could should shall might must ought any anything anyone anybody some something someone somebody
+    about also too very really actually ever already because here both each such same else"""
 REQUEST_TERMS = frozenset(terms(_REQUEST_WORDS))
 
 

@@ -25,7 +25,8 @@ class Signs:
     base: float
     """How well the first item fits by words, late interaction and meaning."""
     lead: float
-    """How far the score of the first item is above those of the sixth to eleventh; one that is missing counts 0."""
+    """How far the score of the first item is above those of the sixth to eleventh; one that is missing counts 0. What an item
+    has because the user said it does not count: everything that the user said has it."""
     other: float
     """1: the question names a speaker, and what fits best was said by another."""
     agreed: float
@@ -40,12 +41,12 @@ def signs_of(question: Question, ordered: Sequence[Ranked], *, found_by: Sequenc
     first = [item for item in compared[:FIRST] if item.fit is not None]
     if not first or first[0].fit is None:
         return None
-    rest = [item.score for item in compared[FIRST:]]
+    scores = [item.score - item.own_words for item in compared]
     best = max(first, key=lambda item: item.fit or 0.0)
     named = {(item.candidate.speaker or "").casefold() for item in compared} & question.words
     return Signs(
         base=first[0].fit,
-        lead=compared[0].score - sum(rest) / (COMPARED - FIRST),
+        lead=scores[0] - sum(scores[FIRST:]) / (COMPARED - FIRST),
         other=float(len(named) == 1 and (best.candidate.speaker or "").casefold() not in named),
         agreed=float({"text", "vector"} <= set(found_by)),
         read=max((min(max(item.read, LEAST), MOST) for item in first if item.read is not None), default=None),
@@ -60,7 +61,7 @@ class Fit:
     coefficients: Mapping[str, float]
 
 
-UNREAD = Fit(-2.46, {"base": 0.9, "lead": 0.38, "other": -1.12, "agreed": 0.46})
+UNREAD = Fit(-2.58, {"base": 0.88, "lead": 0.43, "other": -1.07, "agreed": 0.51})
 READ = Fit(-0.68, {"read": 0.19})
 """With a cross-encoder: it has read the question and the items together, and the other signs add nothing to that."""
 

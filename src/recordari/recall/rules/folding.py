@@ -40,11 +40,13 @@ def by_best_passage(best: Sequence[Ranked], passages: Sequence[Ranked]) -> list[
     for item_id, passage in of_item.items():
         own = found.get(item_id)
         if own is None or passage.score > own.score:
-            found[item_id] = (
-                passage if own is None else replace(own, score=passage.score, parts=passage.parts, fit=passage.fit)
-            )
+            found[item_id] = passage if own is None else _scored_like(own, passage)
         found[item_id] = replace(found[item_id], passage=passage.passage)
     return sorted(found.values(), key=lambda item: -item.score)
+
+
+def _scored_like(item: Ranked, passage: Ranked) -> Ranked:
+    return replace(item, score=passage.score, parts=passage.parts, fit=passage.fit, own_words=passage.own_words)
 
 
 def _with_project_first(best: Sequence[Ranked], items: Mapping[UUID, SaidItem], project: str) -> list[Ranked]:

@@ -106,6 +106,8 @@ class Ranked:
     """Of a long text: the number of the passage that fits best."""
     fit: float | None = None
     """How well it fits the question by words, late interaction and meaning alone."""
+    own_words: float = 0.0
+    """The part of the score that it has because the user said it, whatever it says."""
     ranks: Mapping[str, int | None] | None = None
     """The rank that each arm gave, in a trace."""
     similarity: float | None = None
@@ -139,6 +141,7 @@ def ranked(
     repeat = max(weights.repeat, weights.repeat_of_many) if question.wording.many and weights.repeat else weights.repeat
     order = spread_over_sessions(features, scores, repeat, limit)
     base = parts["words"] + parts["late"] + parts["meaning"]
+    own_words = parts.get("own_words")
     return [
         Ranked(
             candidate=columns.rows[hits[hit]],
@@ -146,6 +149,7 @@ def ranked(
             score=score,
             parts={name: round(float(values[hit]), 4) for name, values in parts.items()} if explained else {},
             fit=float(base[hit]),
+            own_words=float(own_words[hit]) if own_words is not None else 0.0,
         )
         for hit, score in order
     ]
