@@ -161,7 +161,15 @@ def load_static_tokens(
     offline: bool = False,
 ) -> StaticTokens:
     """Download the static model unless it is cached, and load it; blocking."""
-    return StaticTokens(pull(model, cache_dir=cache_dir, mirror=mirror, offline=offline))
+    files = pull(model, cache_dir=cache_dir, mirror=mirror, offline=offline)
+    key = files.spec.model_id, files.folder
+    if key not in _LOADED:
+        _LOADED[key] = StaticTokens(files)
+    return _LOADED[key]
+
+
+_LOADED: dict[tuple[str, Path], StaticTokens] = {}
+"""One for the embedder and for late interaction, where both have the same model: what one tokenised, the other knows."""
 
 
 def read_table(path: Path, name: str) -> Matrix:
