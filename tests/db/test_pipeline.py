@@ -19,7 +19,7 @@ from tests.stored import rows
 from recordari.app import Memory
 from recordari.core.items import Kind
 from recordari.db.database import BatchedQuery, Database
-from recordari.db.pipeline import Part
+from recordari.db.pipeline import MANY, Part
 from recordari.db.pool import Connection, PoolOptions
 from recordari.db.queries import Query
 from recordari.errors import DatabaseUnavailable, InvalidInput, Overloaded
@@ -64,11 +64,15 @@ async def noted(database: Database, memory: Memory) -> list[str]:
         ("timestamptz", datetime(2026, 2, 28, 23, 59, 59, 123456, tzinfo=timezone(timedelta(hours=5, minutes=30)))),
         ("text[]", ["", "NULL", None, 'a"b', "c\\d", "e,f}", "🙂"]),
         ("text[]", []),
-        ("text[]", ["", "NULL", 'a"b', "c\\d", "e,f}", "🙂", '","', Kind.FACT]),
-        ("text[]", [None, None]),
-        ("integer[]", [3, -4]),
-        ("boolean[]", [True, False]),
-        ("jsonb[]", [{}, {"a": '"\\'}, []]),
+        ("text[]", ["", "NULL", 'a"b', "c\\d", "e,f}", "🙂", '","']),
+        ("text[]", [Kind.FACT] * MANY),
+        ("text[]", [None] * MANY),
+        ("integer[]", [3, -4] * MANY),
+        ("boolean[]", [True, False] * MANY),
+        ("uuid[]", [UUID(int=1), UUID(int=2)] * MANY),
+        ("bytea[]", [b"", b"\x00\xff"] * MANY),
+        ("timestamptz[]", [datetime(1999, 12, 31, tzinfo=UTC)] * MANY),
+        ("jsonb[]", [{}, {"a": '"\\'}, []] * MANY),
         ("uuid[]", [UUID(int=1), UUID(int=2)]),
         ("bytea[]", [b"", b"\x00\xff"]),
         ("timestamptz[]", [datetime(1999, 12, 31, tzinfo=UTC)]),
@@ -105,7 +109,7 @@ async def test_a_value_larger_than_any_buffer_arrives(database: Database, memory
 
 
 async def test_text_that_cannot_be_kept_is_refused_and_nothing_is_sent(database: Database, memory: Memory) -> None:
-    for bad in ("a\x00b", ["fine", "a\x00b"], ["fine", None, "a\x00b"]):
+    for bad in ("a\x00b", ["fine", "a\x00b"], ["fine", None, "a\x00b"], [*["fine"] * MANY, "a\x00b"]):
         parts: list[Part] = [(ECHO, {"text": bad})]
         with pytest.raises(InvalidInput, match=r"U\+0000"):
             await database.pipeline(memory.identity, NOTE, {"user_id": "ana"}, lambda parts=parts: parts)  # type: ignore[misc]

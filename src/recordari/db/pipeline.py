@@ -326,10 +326,10 @@ def written(values: Iterable[object]) -> tuple[list[bytes | None], list[int]]:
 
 def array_literal(values: Sequence[object]) -> str:
     """An array as PostgreSQL reads it; its text may be an element of another array."""
-    types = set(map(type, values))
+    types: set[type] = set(map(type, values)) if len(values) >= MANY else set()
     if len(types) != 1:
         return "{" + ",".join(["NULL" if value is None else f'"{_escaped(_text(value))}"' for value in values]) + "}"
-    (only,) = types  # so that an import is not slowed down by each single value
+    (only,) = types
     if only is NoneType:
         return "{" + ",".join(["NULL"] * len(values)) + "}"
     write: Callable[[Any], str] = _TEXTS.get(str if issubclass(only, str) else only, _text)
@@ -340,6 +340,8 @@ def array_literal(values: Sequence[object]) -> str:
     return '{"' + _escaped(joined).replace(_BETWEEN, '","') + '"}'
 
 
+MANY = 5
+"""Values of one type that are written out together: an import would be slowed down by each single one."""
 _BETWEEN = "\x00"  # no text that can be stored has it
 
 
