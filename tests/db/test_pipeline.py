@@ -19,7 +19,7 @@ from tests.stored import rows
 from recordari.app import Memory
 from recordari.core.items import Kind
 from recordari.db.database import BatchedQuery, Database
-from recordari.db.pipeline import Part
+from recordari.db.pipeline import MANY, Part
 from recordari.db.pool import Connection, PoolOptions
 from recordari.db.queries import Query
 from recordari.errors import DatabaseUnavailable, InvalidInput, Overloaded
@@ -64,6 +64,15 @@ async def noted(database: Database, memory: Memory) -> list[str]:
         ("timestamptz", datetime(2026, 2, 28, 23, 59, 59, 123456, tzinfo=timezone(timedelta(hours=5, minutes=30)))),
         ("text[]", ["", "NULL", None, 'a"b', "c\\d", "e,f}", "🙂"]),
         ("text[]", []),
+        ("text[]", ["", "NULL", 'a"b', "c\\d", "e,f}", "🙂", '","']),
+        ("text[]", [Kind.FACT] * MANY),
+        ("text[]", [None] * MANY),
+        ("integer[]", [3, -4] * MANY),
+        ("boolean[]", [True, False] * MANY),
+        ("uuid[]", [UUID(int=1), UUID(int=2)] * MANY),
+        ("bytea[]", [b"", b"\x00\xff"] * MANY),
+        ("timestamptz[]", [datetime(1999, 12, 31, tzinfo=UTC)] * MANY),
+        ("jsonb[]", [{}, {"a": '"\\'}, []] * MANY),
         ("uuid[]", [UUID(int=1), UUID(int=2)]),
         ("bytea[]", [b"", b"\x00\xff"]),
         ("timestamptz[]", [datetime(1999, 12, 31, tzinfo=UTC)]),
@@ -71,7 +80,8 @@ async def noted(database: Database, memory: Memory) -> list[str]:
 )
 async def test_a_value_arrives_as_it_was(database: Database, memory: Memory, type_name: str, value: Any) -> None:
     query = Query(f"tests.{type_name}", "The value again.", f"SELECT %(value)s::{type_name}")
-    assert await database.execute(memory.identity, query, value=value) == [(value,)]
+    sent = [Jsonb(each) for each in value] if type_name == "jsonb[]" else value
+    assert await database.execute(memory.identity, query, value=sent) == [(value,)]
 
 
 async def test_json_and_vectors_arrive_as_they_were(database: Database, memory: Memory) -> None:
@@ -83,13 +93,23 @@ async def test_json_and_vectors_arrive_as_they_were(database: Database, memory: 
     assert np.array_equal(np.array(numbers, dtype=np.float16), vector.astype(np.float16))
 
 
+async def test_the_rows_of_a_matrix_are_the_vectors_that_single_ones_would_be(
+    database: Database, memory: Memory
+) -> None:
+    matrix = np.random.default_rng(5).normal(0, 0.05, (300, 256)).astype(np.float32)
+    matrix[7, :4] = 0.0, 65_504.0, -6e-8, 3e-5
+    cut = "(%(matrix)s::real[])[7 * 256 + 1 : 8 * 256]::halfvec = %(vector)s::halfvec, cardinality(%(matrix)s::real[])"
+    query = Query("tests.matrix", "Whether they are the same.", f"SELECT {cut}")
+    assert await database.execute(memory.identity, query, matrix=matrix, vector=matrix[7]) == [(True, 300 * 256)]
+
+
 async def test_a_value_larger_than_any_buffer_arrives(database: Database, memory: Memory) -> None:
     text = "ab漢" * 2_000_000
     assert await database.execute(memory.identity, ECHO, text=text) == [(text,)]
 
 
 async def test_text_that_cannot_be_kept_is_refused_and_nothing_is_sent(database: Database, memory: Memory) -> None:
-    for bad in ("a\x00b", ["fine", "a\x00b"]):
+    for bad in ("a\x00b", ["fine", "a\x00b"], ["fine", None, "a\x00b"], [*["fine"] * MANY, "a\x00b"]):
         parts: list[Part] = [(ECHO, {"text": bad})]
         with pytest.raises(InvalidInput, match=r"U\+0000"):
             await database.pipeline(memory.identity, NOTE, {"user_id": "ana"}, lambda parts=parts: parts)  # type: ignore[misc]

@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 from tests.local_models import require_model
+from tests.statements import counted
 from tests.working import work_off
 from tokenizers import Tokenizer
 
@@ -18,6 +19,7 @@ from recordari.core.identity import Scope
 from recordari.core.items import NewItem
 from recordari.db import outbox
 from recordari.db.queries import Query
+from recordari.memory.storage import INSERT_ITEMS
 from recordari.models.base import Embedder, Vector
 from recordari.models.embedding import Embedders
 from recordari.models.pull import RESCORER
@@ -38,6 +40,7 @@ MEANT = Query(
        FROM items i LEFT JOIN vectors v ON v.tenant_id = %(tenant_id)s AND v.item_id = i.item_id
        WHERE i.tenant_id = %(tenant_id)s""",
 )
+NAMES = Query("tests.names", "Every entity.", "SELECT key FROM entities WHERE tenant_id = %(tenant_id)s")
 TURNS = ["My sister Ana moved to Lisbon in March", "Does she like it there?", "She loves the sea, and Tom misses her"]
 
 
@@ -88,6 +91,41 @@ async def test_a_batch_is_what_the_job_would_have_made_of_it(chat: Memory) -> No
     await Memory(chat.resources, replace(chat.identity, user_id=None, session_id=None)).reindex()
     await work_off(chat)
     assert await vectors_and_names(chat) == at_once
+
+
+async def test_a_large_batch_is_one_statement_with_every_vector_and_name(chat: Memory) -> None:
+    people = [f"{first} {last}" for first in ("Rosa", "ROSA", "Olek", "Kaya") for last in ("Falk", "Lund", "Berg")]
+    news = [
+        NewItem(content=f"Line {number}: {people[number % 12]} met {people[number % 7]} there.", scope=Scope.USER)
+        for number in range(300)
+    ]
+    await chat.remember(f"Yesterday {people[4]} called.", scope="user")
+    with counted() as sent:
+        await chat.remember_many(news)
+    assert [name for name in sent.statements if "insert_items" in name or "entities" in name] == [INSERT_ITEMS.name]
+    assert sent.statements[INSERT_ITEMS.name] == 1 and await waiting(chat) == {}
+    at_once = await vectors_and_names(chat)
+    assert at_once[news[2].content][1] == ["rosa berg"] and at_once[news[9].content][1] == ["kaya falk", "rosa berg"]
+    assert all(vector for vector, _ in at_once.values())
+    await Memory(chat.resources, replace(chat.identity, user_id=None, session_id=None)).reindex()
+    await work_off(chat)
+    assert await vectors_and_names(chat) == at_once
+
+
+async def test_a_batch_names_nobody_of_an_item_that_stays_forgotten(memory: Memory, chat: Memory) -> None:
+    bound = chat.bound(replace(chat.identity, session_id=None))
+    kept = await bound.remember("We met Petra Ivanova there.", scope="user", source_ref="meeting")
+    await memory.forget(kept.id)
+    texts = [
+        ("meeting", "We met Petra Ivanova there."),
+        ("walk", "We walked with Nils Holm."),
+        ("end", "It ended late."),
+    ]
+    await bound.remember_many([NewItem(content=text, scope=Scope.USER, source_ref=ref) for ref, text in texts])
+    kept_names = [name for _, names in (await vectors_and_names(chat)).values() for name in names]
+    assert kept_names == ["nils holm"]
+    async with memory.resources.database.transaction(chat.identity) as tx:
+        assert [row["key"] for row in await tx.dicts(NAMES)] == ["nils holm"]
 
 
 async def test_a_text_that_replaces_another_has_its_own_vector_and_names(chat: Memory) -> None:

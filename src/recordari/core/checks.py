@@ -73,7 +73,12 @@ def type_checks(declared: Mapping[str, Any]) -> dict[str, TypeCheck]:
         types = [_simple(option) for option in options]
         if None not in types:
             noun = " or ".join(dict.fromkeys(_NOUNS[member] for member in types if member in _NOUNS))
-            accepted = tuple(member for member in types if member is not None) + ((int,) if float in types else ())
+            # What most values are is named too: to see that a dict is a mapping, or a choice a text, takes longer.
+            usual = [(int, float in types), (dict, Mapping in types)] + [
+                (option, _is_choice(option)) for option in options
+            ]
+            accepted = tuple(member for member in types if member is not None)
+            accepted += tuple(member for member, is_accepted in usual if is_accepted)
             element = next(filter(None, map(_element, options)), None)
             checks[name] = TypeCheck(accepted, f"{noun} of {element.__name__}" if element else noun, element)
     return checks
@@ -81,13 +86,17 @@ def type_checks(declared: Mapping[str, Any]) -> dict[str, TypeCheck]:
 
 def _simple(option: Any) -> type | None:
     option = getattr(option, "__supertype__", option)
-    if isinstance(option, type) and issubclass(option, StrEnum):
+    if _is_choice(option):
         return str  # a choice may be given by its name
     if (origin := get_origin(option)) in {Mapping, dict}:
         return Mapping
     if origin in {Sequence, list}:
         return Sequence
     return option if option is NoneType or option in _NOUNS else None
+
+
+def _is_choice(option: Any) -> bool:
+    return isinstance(option, type) and issubclass(option, StrEnum)
 
 
 def _element(option: Any) -> type | None:

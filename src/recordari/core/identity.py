@@ -143,6 +143,8 @@ def checked_id(field: str, value: str) -> str:
 
 def checked_choice(field: str, choices: type[Choice], value: str) -> Choice:
     """Return the member of `choices` that `value` names, or raise `InvalidInput` with all of them."""
+    if type(value) is choices:
+        return value
     try:
         return choices(value)
     except ValueError:

@@ -414,7 +414,8 @@ def _checked(new: NewItem) -> NewItem:
         text = getattr(new, name)
         if text is not None:
             check_label(name, text, MAX_SOURCE_REF if name == "source_ref" else MAX_LABEL)
-    json_text(new.metadata, field="metadata")
+    if new.metadata or type(new.metadata) is not dict:
+        json_text(new.metadata, field="metadata")
     return replace(
         new,
         kind=checked_choice("kind", Kind, new.kind),

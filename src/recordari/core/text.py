@@ -50,7 +50,18 @@ _PART = re.compile(rf"[^\W\d_{_CJK}]+|\d+")
 def terms(text: str, language: str = "english") -> list[str]:
     """The terms of a text, in order; the same term may come more than once."""
     result: list[str] = []
-    for match in _TOKEN.finditer(text):
+    for run in text.split():  # no token has white space in it, nor depends on what is beyond
+        result += _run_terms(run, language) if len(run) <= LONGEST_CACHED else _terms_of_run(run, language)
+    return result
+
+
+LONGEST_CACHED = 40
+"""Characters of a run without white space whose terms are cached: a word, with its punctuation."""
+
+
+def _terms_of_run(run: str, language: str) -> tuple[str, ...]:
+    result: list[str] = []
+    for match in _TOKEN.finditer(run):
         token = match.group()
         match match.lastgroup:
             case "emoji":
@@ -62,7 +73,10 @@ def terms(text: str, language: str = "english") -> list[str]:
             case _:
                 if term := _word_term(token, language):
                     result.append(term)
-    return result
+    return tuple(result)
+
+
+_run_terms = lru_cache(maxsize=100_000)(_terms_of_run)
 
 
 def search_terms(text: str, language: str = "english") -> list[str]:

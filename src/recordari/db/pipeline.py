@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from types import NoneType
 from typing import Any
 from uuid import UUID
 from weakref import WeakKeyDictionary, WeakSet
@@ -294,6 +295,7 @@ def encoded(values: Mapping[str, object]) -> dict[str, EncodedValue]:
 
 
 _TEXT, _BINARY = 0, 1
+NO_NUL = "text must not contain NUL (0x00)"
 
 
 def written(values: Iterable[object]) -> tuple[list[bytes | None], list[int]]:
@@ -316,22 +318,35 @@ def written(values: Iterable[object]) -> tuple[list[bytes | None], list[int]]:
         else:
             text = (array_literal(value) if isinstance(value, list | tuple) else _text(value)).encode()
             if b"\x00" in text:
-                raise psycopg.DataError("text must not contain NUL (0x00)")
+                raise psycopg.DataError(NO_NUL)
             encoded.append(text)
             formats.append(_TEXT)
     return encoded, formats
 
 
-def array_literal(values: Iterable[object]) -> str:
+def array_literal(values: Sequence[object]) -> str:
     """An array as PostgreSQL reads it; its text may be an element of another array."""
-    return "{" + ",".join([_element(value) for value in values]) + "}"
+    types: set[type] = set(map(type, values)) if len(values) >= MANY else set()
+    if len(types) != 1:
+        return "{" + ",".join(["NULL" if value is None else f'"{_escaped(_text(value))}"' for value in values]) + "}"
+    (only,) = types
+    if only is NoneType:
+        return "{" + ",".join(["NULL"] * len(values)) + "}"
+    write: Callable[[Any], str] = _TEXTS.get(str if issubclass(only, str) else only, _text)
+    texts = list(map(write, values))
+    joined = _BETWEEN.join(texts)
+    if joined.count(_BETWEEN) != len(texts) - 1:
+        raise psycopg.DataError(NO_NUL)
+    return '{"' + _escaped(joined).replace(_BETWEEN, '","') + '"}'
 
 
-def _element(value: object) -> str:
-    if value is None:
-        return "NULL"
-    escaped = _text(value).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+MANY = 5
+"""Values of one type that are written out together: an import would be slowed down by each single one."""
+_BETWEEN = "\x00"  # no text that can be stored has it
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _text(value: object) -> str:
@@ -343,9 +358,28 @@ def _text(value: object) -> str:
     return str(value)  # of a type of ours that is text, such as a kind
 
 
+def _numbers(numbers: np.ndarray) -> bytes:
+    """A vector as `halfvec`; a matrix as `real[]` with its rows one after another, which may be longer than any vector."""
+    return _halfvec(numbers) if numbers.ndim == 1 else _reals(numbers)
+
+
 def _halfvec(vector: np.ndarray) -> bytes:
     """The length, two empty bytes, and the numbers in half precision."""
     return len(vector).to_bytes(2, "big") + b"\x00\x00" + vector.astype(">f2").tobytes()
+
+
+_REAL = 700  # the type of an array's elements
+_CELL = np.dtype([("size", ">i4"), ("value", ">f4")])
+
+
+def _reals(matrix: np.ndarray) -> bytes:
+    """One dimension, no NULL, the type, the length and the first index; then each number with its size.
+
+    Rounded to half precision here: the vectors that become of them are those that `_halfvec` makes.
+    """
+    cells = np.empty(matrix.size, dtype=_CELL)
+    cells["size"], cells["value"] = 4, matrix.astype(np.float16).ravel()
+    return np.array([1, 0, _REAL, matrix.size, 1], dtype=">i4").tobytes() + cells.tobytes()
 
 
 _TEXTS: Mapping[type, Callable[[Any], str]] = {
@@ -356,9 +390,9 @@ _TEXTS: Mapping[type, Callable[[Any], str]] = {
     bytes: lambda value: f"\\x{value.hex()}",
     UUID: str,
     datetime: datetime.isoformat,
-    Jsonb: lambda value: json.dumps(value.obj),
+    Jsonb: lambda value: "{}" if value.obj == {} else json.dumps(value.obj),  # as most metadata is
 }
-_BINARIES: Mapping[type, Callable[[Any], bytes]] = {bytes: lambda value: value, np.ndarray: _halfvec}
+_BINARIES: Mapping[type, Callable[[Any], bytes]] = {bytes: lambda value: value, np.ndarray: _numbers}
 
 
 BEGIN: Part = (Query("begin", "Begin a transaction.", "BEGIN"), {})

@@ -97,7 +97,7 @@ class ItemRequest(Strict):
     metadata: Metadata = Field(default_factory=dict)
 
     def new_item(self) -> NewItem:
-        return NewItem(**dict(self))
+        return NewItem(**vars(self))
 
 
 class ImportedItem(ItemRequest):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from enum import StrEnum
 from operator import attrgetter
 from typing import Any
 from uuid import UUID
@@ -105,52 +104,42 @@ async def insert_items(tx: Transaction, rows: Sequence[Row], *, topic: str | Non
     """
     if threads := [row.thread for row in rows if row.thread is not None]:
         await tx.run(queries.take_threads, threads=threads)
-    inserted: dict[UUID, str | None] = {}
-    has_names = not names_are_apart(rows)
-    for part in _vectors_that_fit(rows):
-        written = await tx.query_prepared(INSERT_ITEMS, **insert_values(part, topic=topic, has_names=has_names))
-        inserted.update((item_id, next_topic) for item_id, next_topic in written)
-    return inserted
+    values = insert_values(rows, topic=topic, has_names=not names_are_apart(rows))
+    return dict(await tx.query_prepared(INSERT_ITEMS, **values))
 
 
 NEW_ITEMS = queries.new_items.sql
 INSERT_ITEMS = delegated(queries.insert_items.filled(new_items=NEW_ITEMS))
-MOST_DIMENSIONS = 16_000
-"""Of the one vector in which a statement gets the vectors of its rows."""
-
-
-def _vectors_that_fit(rows: Sequence[Row]) -> list[Sequence[Row]]:
-    longest = max((len(row.meaning.embedding) for row in rows if row.meaning is not None), default=1)
-    step = MOST_DIMENSIONS // longest
-    return [rows[start : start + step] for start in range(0, len(rows), step)]
 
 
 def names_are_apart(rows: Sequence[Row]) -> bool:
-    """Whether rows are written by several statements. Then one more writes their entities: each new one is a lock, and all
-    writers take these in one order."""
-    return len(rows) > 1 and (len(_vectors_that_fit(rows)) > 1 or any(KINDS[row.item.kind].replaces for row in rows))
+    """Whether some rows may be written by statements of their own. Then one more writes the entities of all: each new one is a
+    lock, and all writers take these in one order."""
+    return len(rows) > 1 and any(KINDS[row.item.kind].replaces for row in rows)
 
 
 def insert_values(rows: Sequence[Row], *, topic: str | None, has_names: bool = True) -> dict[str, Any]:
     """The parameters of `new_items`."""
-    values = [written_values(row) for row in rows]
     meanings = [row.meaning for row in rows]
     meant = [meaning for meaning in meanings if meaning is not None]
     slots = iter(range(len(meant)))
-    named = [(row.item_id, each) for row in rows if row.meaning and has_names for each in row.meaning.entities]
-    named.sort(key=lambda pair: pair[1].key)  # one order for all writers: no deadlock
+    keys = [{entity.key: entity for entity in meaning.entities} for meaning in meant]
+    entities: dict[str, Entity] = {}
+    for key, entity in (pair for named in keys if has_names for pair in named.items()):
+        entities.setdefault(key, entity)
+    places = {key: place for place, key in enumerate(entities, start=1)}
     return {
-        **{name: [row[name] for row in values] for name in WRITTEN_COLUMNS},
+        **{name: [read(row) for row in rows] for name, read in _READERS.items()},
         "slots": [next(slots) if meaning is not None else None for meaning in meanings],
         "previous_ids": [meaning.previous_id if meaning is not None else None for meaning in meanings],
         "previous_hashes": [meaning.previous_hash if meaning is not None else None for meaning in meanings],
         "followings": [meaning.following if meaning is not None else None for meaning in meanings],
         "model_id": meant[0].model_id if meant else None,
         "dimensions": len(meant[0].embedding) if meant else None,
-        "embeddings": np.concatenate([meaning.embedding for meaning in meant]) if meant else None,
-        "names": [array_literal({entity.key: None for entity in meaning.entities}) for meaning in meant],
-        "entity_items": [item_id for item_id, _ in named],
-        **entity_columns([entity for _, entity in named]),
+        "embeddings": np.stack([meaning.embedding for meaning in meant]) if meant else None,
+        "names": [array_literal(list(named)) for named in keys],
+        "places": [array_literal([places[key] for key in named]) if has_names else "{}" for named in keys],
+        **entity_columns(list(entities.values())),
         "topic": topic,
         "optional": EXTRACT_TOPIC,
         "unless": _EXTRACTION_OFF,
@@ -180,8 +169,7 @@ def entity_columns(entities: Sequence[Entity]) -> dict[str, list[Any]]:
 
 
 def written_values(row: Row) -> dict[str, Any]:
-    values = {name: read(row) for name, read in _READERS.items()}
-    return {name: str(value) if isinstance(value, StrEnum) else value for name, value in values.items()}
+    return {name: read(row) for name, read in _READERS.items()}
 
 
 _OF_ITEM = {column.name for column in fields(Prepared)}

@@ -12,9 +12,7 @@ SELECT pg_advisory_xact_lock(taken.key) FROM (
 -- condition that contains the function of the owner could leak a row, so under row-level security no index would find it.
 WITH given AS MATERIALIZED (
     SELECT *, item_owner(kind, scope, user_id, agent_id) AS owned_by
-    FROM unnest({written_arrays}, %(slots)s::integer[], %(previous_ids)s::uuid[], %(previous_hashes)b::bytea[],
-        %(followings)s::text[])
-        WITH ORDINALITY AS g ({written_columns}, slot, previous_id, previous_hash, following, ordinal)
+    FROM unnest({written_arrays}) WITH ORDINALITY AS g ({written_columns}, ordinal)
 ), fresh AS MATERIALIZED (
     SELECT DISTINCT ON (owned_by, kind, source_ref) g.* FROM given g LEFT JOIN LATERAL (
         SELECT true AS is_known FROM items i
@@ -47,16 +45,18 @@ WITH given AS MATERIALIZED (
     FROM fresh f LEFT JOIN last ON last.thread = f.thread
     ORDER BY ordinal
     ON CONFLICT (tenant_id, owned_by, kind, source_ref) DO NOTHING
-    RETURNING item_id, position
+    RETURNING item_id, kind, scope, user_id, agent_id, session_id, event_time, thread, content_hash, position,
+        array_position(%(item_id)s::uuid[], item_id) AS ordinal
 ), model AS MATERIALIZED (
     SELECT t.settings @> %(unless)s::jsonb AS is_off FROM tenants t
     WHERE t.tenant_id = %(tenant_id)s AND t.embedding_model = %(model_id)s::text AND t.embedding_target IS NULL
 ), placed AS (
-    SELECT f.item_id, f.kind, f.scope, f.user_id, f.agent_id, f.session_id, f.event_time, f.thread, f.ordinal, f.slot,
-        f.previous_id, f.previous_hash, f.following, lag(f.item_id) OVER thread AS before_id,
-        lag(f.content_hash) OVER thread AS before_hash, lag(f.scope) OVER thread AS before_scope,
-        lag(f.kind = 'chat_message') OVER thread AS is_after_message
-    FROM made JOIN fresh f ON f.item_id = made.item_id WINDOW thread AS (PARTITION BY f.thread ORDER BY made.position)
+    -- By its ordinal: joined by id, a plan for few rows would compare each row with all of them.
+    SELECT m.*, (%(slots)s::integer[])[m.ordinal] AS slot, (%(previous_ids)s::uuid[])[m.ordinal] AS previous_id,
+        (%(previous_hashes)b::bytea[])[m.ordinal] AS previous_hash, (%(followings)s::text[])[m.ordinal] AS following,
+        lag(m.item_id) OVER thread AS before_id, lag(m.content_hash) OVER thread AS before_hash,
+        lag(m.scope) OVER thread AS before_scope, lag(m.kind = 'chat_message') OVER thread AS is_after_message
+    FROM made m WINDOW thread AS (PARTITION BY m.thread ORDER BY m.position)
 ), followed AS (
     SELECT p.*, CASE WHEN p.thread IS NULL THEN NULL
             WHEN p.before_id IS NULL THEN CASE WHEN last.is_message AND last.scope = p.scope THEN last.item_id END
@@ -78,28 +78,34 @@ WITH given AS MATERIALIZED (
     INSERT INTO vectors (
         tenant_id, item_id, model_id, live, kind, scope, user_id, agent_id, session_id, event_time, embedding, names)
     SELECT %(tenant_id)s::uuid, item_id, %(model_id)s::text, true, kind, scope, user_id, agent_id, session_id, event_time,
-        public.subvector(%(embeddings)s::halfvec, slot * %(dimensions)s::integer + 1, %(dimensions)s::integer),
+        (%(embeddings)s::real[])[slot * %(dimensions)s::integer + 1 : (slot + 1) * %(dimensions)s::integer]::halfvec,
         (%(names)s::text[])[slot + 1]::text[]
     FROM meant WHERE holds
     RETURNING 1
 ), named AS MATERIALIZED (
-    SELECT g.*, CASE WHEN m.scope IN ('user', 'session') THEN m.user_id END AS user_id
-    FROM unnest(%(entity_items)s::uuid[], %(entity_ids)s::uuid[], %(entity_kinds)s::text[], %(entity_names)s::text[],
-        %(entity_keys)s::text[]) AS g (item_id, entity_id, kind, name, key)
-    JOIN meant m ON m.item_id = g.item_id AND m.holds
+    SELECT m.item_id, CASE WHEN m.scope IN ('user', 'session') THEN m.user_id END AS user_id, p.place
+    FROM meant m CROSS JOIN LATERAL unnest((%(places)s::text[])[m.slot + 1]::integer[]) AS p (place)
+    WHERE m.holds
 ), known AS MATERIALIZED (
-    SELECT e.entity_id, e.key FROM entities e WHERE e.tenant_id = %(tenant_id)s AND e.key = ANY(%(entity_keys)s::text[])
+    SELECT g.*, e.entity_id AS known_id
+    FROM unnest(%(entity_ids)s::uuid[], %(entity_kinds)s::text[], %(entity_names)s::text[], %(entity_keys)s::text[])
+        WITH ORDINALITY AS g (entity_id, kind, name, key, place)
+    LEFT JOIN LATERAL (
+        SELECT e.entity_id FROM entities e WHERE e.tenant_id = %(tenant_id)s AND e.key = g.key OFFSET 0) e ON true
 ), met AS (
     -- An entity that another writer adds at this moment comes from the conflict.
     INSERT INTO entities (tenant_id, entity_id, kind, name, key)
-    SELECT DISTINCT ON (key) %(tenant_id)s::uuid, entity_id, kind, name, key FROM named
-    WHERE key NOT IN (SELECT known.key FROM known) ORDER BY key
+    SELECT %(tenant_id)s::uuid, entity_id, kind, name, key FROM known
+    WHERE known_id IS NULL AND place IN (SELECT n.place FROM named n) ORDER BY key
     ON CONFLICT (tenant_id, key) DO UPDATE SET name = entities.name
     RETURNING entity_id, key
+), identified AS MATERIALIZED (
+    -- By its place: joined by key, a plan for few names would compare each mention with all of them.
+    SELECT array_agg(COALESCE(k.known_id, met.entity_id) ORDER BY k.place) AS ids
+    FROM known k LEFT JOIN met ON k.known_id IS NULL AND met.key = k.key
 ), mentioned AS (
     INSERT INTO mentions (tenant_id, entity_id, item_id, user_id)
-    SELECT %(tenant_id)s::uuid, e.entity_id, n.item_id, n.user_id
-    FROM named n JOIN (SELECT entity_id, key FROM known UNION ALL SELECT entity_id, key FROM met) e ON e.key = n.key
+    SELECT %(tenant_id)s::uuid, i.ids[n.place], n.item_id, n.user_id FROM named n CROSS JOIN identified i
     RETURNING 1
 )
 

@@ -22,6 +22,7 @@ from recordari.models.registry import ModelFiles
 
 HEADER_LIMIT = 1 << 20
 MOST_WORDS = 20_000
+LONGEST_CACHED = 40  # characters of a word, with its punctuation
 
 _BY_WORDS = ("BertNormalizer", "BertPreTokenizer", "WordPiece")
 _WORDS = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9\s]")
@@ -49,6 +50,7 @@ class StaticTokens:
         self._tokenizer.no_truncation()
         self._words: dict[str, tuple[int, ...]] = {}
         self._pieces: dict[str, tuple[int, ...]] = {}
+        self._runs: dict[str, tuple[int, ...]] = {}
         # A tokeniser of this family cuts ASCII text at blanks and punctuation and encodes each word alone, so that
         # the ids of a word can be cached.
         parts = (self._tokenizer.normalizer, self._tokenizer.pre_tokenizer, self._tokenizer.model)
@@ -88,16 +90,31 @@ class StaticTokens:
     def _ids(self, text: str) -> Sequence[int]:
         if not self._goes_by_words or _UNUSUAL.search(text) or any(token in text for token in self._whole):
             return self._encoded(text)
+        ids: list[int] = []
+        cache = self._runs
+        for run in text.split():
+            pieces = cache.get(run)
+            if pieces is None:
+                pieces = self._run_ids(run)
+                if len(run) <= LONGEST_CACHED:
+                    if len(cache) >= MOST_WORDS:
+                        cache.clear()
+                    cache[run] = pieces
+            ids += pieces
+        return ids
+
+    def _run_ids(self, run: str) -> tuple[int, ...]:
+        """The ids of a run without white space: of words and signs, of which the tokeniser encodes each alone."""
         cache = self._pieces
         ids: list[int] = []
-        for word in _WORDS.findall(text):
+        for word in _WORDS.findall(run):
             pieces = cache.get(word)
             if pieces is None:
                 if len(cache) >= MOST_WORDS:
                     cache.clear()
                 pieces = cache[word] = tuple(self._encoded(word))
             ids += pieces
-        return ids
+        return tuple(ids)
 
     def _encoded(self, text: str) -> Sequence[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
@@ -129,8 +146,10 @@ class StaticEncoder:
         """Embed texts; one without any known token gets the vector of the unknown token."""
         table = self._tokens.vectors
         rows = np.empty((len(texts), self.dimensions), dtype=np.float32)
+        unknown = np.array([self._tokens.unknown_id])
         for row, ids in enumerate(self._tokens.token_ids(texts)):
-            rows[row] = np.add.reduce(table[ids], axis=0) / len(ids) if len(ids) else table[self._tokens.unknown_id]
+            known = ids if len(ids) else unknown
+            rows[row] = np.add.reduce(table.take(known, axis=0), axis=0) / len(known)
         return unit_rows(rows, model_id=self._tokens.model_id)
 
 
@@ -142,7 +161,15 @@ def load_static_tokens(
     offline: bool = False,
 ) -> StaticTokens:
     """Download the static model unless it is cached, and load it; blocking."""
-    return StaticTokens(pull(model, cache_dir=cache_dir, mirror=mirror, offline=offline))
+    files = pull(model, cache_dir=cache_dir, mirror=mirror, offline=offline)
+    key = files.spec.model_id, files.folder
+    if key not in _LOADED:
+        _LOADED[key] = StaticTokens(files)
+    return _LOADED[key]
+
+
+_LOADED: dict[tuple[str, Path], StaticTokens] = {}
+"""One for the embedder and for late interaction, where both have the same model: what one tokenised, the other knows."""
 
 
 def read_table(path: Path, name: str) -> Matrix:

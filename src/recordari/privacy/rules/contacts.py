@@ -191,17 +191,19 @@ def _is_login(text: str, at: int, length: int) -> bool:
 
 def machines_in(text: PreparedText) -> Iterator[Finding]:
     """Find hardware and network addresses, except those that are the same on every machine."""
-    for match in _MAC.finditer(text.plain):
+    plain = text.plain
+    has_signs = plain.count(":") > 4 or plain.count("-") > 4 or plain.count(".") > 1
+    for match in _MAC.finditer(plain) if has_signs else ():
         is_number = match.group().replace("-", "").replace(".", "").isdigit()
         if not is_number or "mac" in text.before(match.start(), 30):
             yield Finding(*match.span(), DataType.MAC_ADDRESS)
     if text.mentions("mac", "dhcp-host", "hwaddr", "hw_addr", "ether", "bssid"):
         for match in _CALLED_MAC.finditer(text.lower):
             yield Finding(*match.span(1), DataType.MAC_ADDRESS)
-    for match in text.numbers(_IPV4):
+    for match in text.numbers(_IPV4) if plain.count(".") > 2 else ():
         if _is_somewhere(IPv4Address(match.group())) and _reads_as_address(text, match):
             yield Finding(*match.span(), DataType.IP_ADDRESS)
-    for match in _IPV6.finditer(text.plain) if text.plain.count(":") > 1 else ():
+    for match in _IPV6.finditer(plain) if plain.count(":") > 1 else ():
         # A colon at the end is the sentence's, unless it is the second of two.
         address = match["address"]
         spoken = address if address.endswith("::") else address.rstrip(":")
@@ -250,7 +252,7 @@ def _reads_as_v6(text: str) -> bool:
 def phones_in(text: PreparedText) -> Iterator[Finding]:
     """Find telephone numbers: international ones, national ones in their usual forms, others after a word for them."""
     budget = MAX_LOOKED_UP
-    for match in text.numbers(_PHONE):
+    for match in text.numbers(_PHONE, least=7):
         number = match.group().rstrip(" .()/-")
         start, end = match.start(), match.start() + len(number)
         is_national = number[0] != "+"

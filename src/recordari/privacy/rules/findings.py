@@ -53,8 +53,8 @@ class PreparedText:
     plain: str
     lower: str
     """The text in lower case, of the same length: a search in it is several times faster than one that ignores case."""
-    numeric: tuple[tuple[int, int], ...]
-    """Spans with several digits close together; only they can contain a number to find."""
+    numeric: tuple[tuple[int, int, int], ...]
+    """Spans with several digits close together, and how many each has; only they can contain a number to find."""
 
     @classmethod
     def of(cls, plain: str) -> PreparedText:
@@ -66,9 +66,11 @@ class PreparedText:
             numeric=tuple(_numeric_spans(plain)),
         )
 
-    def numbers(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
-        for start, end in self.numeric:
-            yield from pattern.finditer(self.plain, start, end)
+    def numbers(self, pattern: re.Pattern[str], *, least: int = 0) -> Iterator[re.Match[str]]:
+        """The matches of a pattern that needs at least so many digits: most texts have no more than a year."""
+        for start, end, digits in self.numeric:
+            if digits >= least:
+                yield from pattern.finditer(self.plain, start, end)
 
     def mentions(self, *words: str) -> bool:
         """Return whether the text contains one of the words, in lower case: a quick check before a careful one."""
@@ -99,14 +101,15 @@ class PreparedText:
 
 _ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _SEVERAL_DIGITS = re.compile(r"\d(?:[^\d\n]{0,8}\d){3,}")
+_DIGIT = re.compile(r"\d")
 _MARGIN = 48  # no number to find reaches further from its digits
 
 
-def _numeric_spans(text: str) -> list[tuple[int, int]]:
+def _numeric_spans(text: str) -> list[tuple[int, int, int]]:
     spans: list[tuple[int, int]] = []
     for match in _SEVERAL_DIGITS.finditer(text):
         start, end = max(0, match.start() - _MARGIN), min(len(text), match.end() + _MARGIN)
         if spans and start <= spans[-1][1]:
             start = spans.pop()[0]
         spans.append((start, end))
-    return spans
+    return [(start, end, len(_DIGIT.findall(text, start, end))) for start, end in spans]

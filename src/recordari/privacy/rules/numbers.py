@@ -119,7 +119,7 @@ def numbers_in(text: PreparedText) -> Iterator[Finding]:
 
 
 def _cards(text: PreparedText) -> Iterator[Finding]:
-    for match in text.numbers(_CARD):
+    for match in text.numbers(_CARD, least=12):
         digits = re.sub(r"\D", "", match.group())
         if not 12 <= len(digits) <= 19 or not _luhn(digits) or text.is_part_of_longer(*match.span()):
             continue
@@ -204,7 +204,7 @@ def _has_wallet_check(wallet: str) -> bool:
 
 
 def _social_security(text: PreparedText) -> Iterator[Finding]:
-    for match in text.numbers(_SSN):
+    for match in text.numbers(_SSN, least=9):
         is_ssn = match[1] == "-" or _SSN_WORDS.search(text.before(match.start(), 40))
         if is_ssn and not text.is_part_of_longer(*match.span()):
             yield Finding(*match.span(), DataType.US_SSN)
@@ -214,11 +214,11 @@ def _social_security(text: PreparedText) -> Iterator[Finding]:
 
 
 def _national_ids(text: PreparedText) -> Iterator[Finding]:
-    for match in text.numbers(_CHECKED_SHAPES):
+    for match in text.numbers(_CHECKED_SHAPES, least=6):
         assert match.lastgroup is not None
         if not text.is_part_of_longer(*match.span()) and _is_valid(_CHECKED[match.lastgroup][1], match.group()):
             yield Finding(*match.span(), DataType.NATIONAL_ID)
-    for match in text.numbers(_NINO):
+    for match in text.numbers(_NINO, least=6):
         yield Finding(*match.span(), DataType.NATIONAL_ID)
     if text.mentions("nino", "national insurance", "ni "):
         for match in _CALLED_NINO.finditer(text.lower):
@@ -226,9 +226,9 @@ def _national_ids(text: PreparedText) -> Iterator[Finding]:
     if text.mentions("ein"):
         for match in _EIN.finditer(text.lower):
             yield Finding(*match.span(1), DataType.NATIONAL_ID)
-    for match in text.numbers(_HKID):
+    for match in text.numbers(_HKID, least=6):
         yield Finding(*match.span(), DataType.NATIONAL_ID)
-    for match in text.numbers(_NRIC):
+    for match in text.numbers(_NRIC, least=7):
         if _has_nric_letter(match.group()):
             yield Finding(*match.span(), DataType.NATIONAL_ID)
     for match in text.numbers(_PAPER_NUMBER):
