@@ -20,7 +20,7 @@ from recordari.core.frozen import quickly_made
 from recordari.core.identity import AskedScope
 from recordari.memory.rules import REQUEST_TERMS, Collection, QuestionWording
 from recordari.recall.rules.arms import ArmHits, marked, within
-from recordari.recall.rules.candidates import Columns, Tokens
+from recordari.recall.rules.candidates import LARGE, Columns, Tokens
 from recordari.recall.rules.numbering import Candidate, Floats, FoundRow, Ids, Mask, SearchHits
 from recordari.recall.rules.temporal.times import Interval
 
@@ -126,9 +126,13 @@ def ranked(
     explained: bool,
 ) -> list[Ranked]:
     """The candidates that answer best, best first; each choice lowers the rest of its session a little."""
-    hits = results.hits
-    if not len(hits):
+    if not len(results.hits):
         return []
+    rows = None
+    if len(columns) > LARGE:
+        rows = _with_rows_before(results.hits, columns)
+        columns, results = columns.among(rows), results.among(rows)
+    hits = results.hits
     features = features_of(question, columns, results, collection, weights)
     parts = weighed(features, weights)
     total = sum(parts.values(), np.zeros(len(hits)))
@@ -142,13 +146,19 @@ def ranked(
     return [
         Ranked(
             candidate=columns.rows[hits[hit]],
-            row=int(hits[hit]),
+            row=int(hits[hit] if rows is None else rows[hits[hit]]),
             score=score,
             parts={name: round(float(values[hit]), 4) for name, values in parts.items()} if explained else {},
             fit=float(base[hit]),
         )
         for hit, score in order
     ]
+
+
+def _with_rows_before(hits: Ids, columns: Columns) -> Ids:
+    """The hits and the rows before them, which lend them their words."""
+    before = columns.before[hits]
+    return np.union1d(hits, before[before >= 0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
