@@ -35,7 +35,7 @@ WANTED = {
     "citus.propagate_set_commands": "local",
 }
 PRELOADED = ("citus", "vector", "pg_trgm")
-ROLE_SETTINGS = {"jit": "off", "hnsw.ef_search": "130", "hnsw.iterative_scan": "relaxed_order"}
+ROLE_SETTINGS = {"jit": "off", "hnsw.ef_search": "100", "hnsw.iterative_scan": "relaxed_order"}
 """Settings that a process makes for its connections, which do not reach the nodes."""
 
 Connection = psycopg.AsyncConnection[dict[str, Any]]

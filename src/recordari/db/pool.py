@@ -69,7 +69,7 @@ class PoolOptions:
             "jit": "off",
             "statement_timeout": milliseconds,
             "idle_in_transaction_session_timeout": milliseconds,
-            "hnsw.ef_search": "130",
+            "hnsw.ef_search": "100",
             "hnsw.iterative_scan": "relaxed_order",
         }
         calls = [

@@ -26,7 +26,7 @@ from recordari.db.database import Database
 from recordari.memory.rules import Collection
 from recordari.recall import snapshot_storage
 from recordari.recall.rules.arms import marked
-from recordari.recall.rules.candidates import LARGE, Columns
+from recordari.recall.rules.candidates import Columns
 from recordari.recall.rules.numbering import Floats, Ids, RowBlock
 from recordari.recall.snapshot_storage import (
     ENTRY,
@@ -177,7 +177,7 @@ class SnapshotCache:
             if owned is not None:
                 return owned
         snapshot = self._snapshots.get(key)
-        if snapshot is not None and len(snapshot.items) > LARGE:
+        if snapshot is not None and snapshot.columns.is_large:
             changes, waiting = await snapshot_storage.find_state(
                 database, visibility, topics=topics, meanwhile=meanwhile
             )

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from recordari.recall.rules.candidates import LARGE, Columns
+from recordari.recall.rules.candidates import Columns
 from recordari.recall.rules.numbering import ARMS, BESIDE, Floats, Ids, Mask, SearchHits
 from recordari.recall.rules.temporal.times import Interval
 
@@ -165,7 +165,7 @@ def _naming(columns: Columns, entity_keys: Sequence[str]) -> tuple[Ids, Floats]:
     for key in set(entity_keys):
         shared[columns.naming(key)] += 1
     rows = np.flatnonzero(shared)
-    if len(columns) > LARGE:  # thousands may mention a name: as in the database the newest, which are the last rows
+    if columns.is_large:  # thousands may mention a name: as in the database the newest, which are the last rows
         return rows, shared[rows] + rows / len(columns)
     return rows, shared[rows]
 

@@ -28,6 +28,7 @@ from recordari.recall.rules.numbering import (
     Mask,
     Numbers,
     RowBlock,
+    by_term,
     gathered,
     neighbours,
     reordered,
@@ -127,6 +128,10 @@ class Columns:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def is_large(self) -> bool:
+        return len(self.rows) > LARGE
 
     def among(self, rows: Ids) -> Columns:
         """The columns of these rows alone."""
@@ -275,16 +280,16 @@ class Columns:
 
     @cached_property
     def _speaker_terms(self) -> Mapping[str, Sequence[Ids]]:
-        return _by_term((_speaker_terms(speaker), rows) for speaker, rows in self.speakers.items())
+        return by_term((_speaker_terms(speaker), rows) for speaker, rows in self.speakers.items())
 
     @cached_property
     def _date_terms(self) -> Mapping[str, Sequence[Ids]]:
         days = rows_by(self._table["day"])
-        return _by_term((_date_terms(date.fromordinal(day)), rows) for day, rows in days.items())
+        return by_term((_date_terms(date.fromordinal(day)), rows) for day, rows in days.items())
 
     def counts(self, terms: Sequence[str]) -> Ids:
         """How often each row has each term, and a last 0; a line for each term."""
-        return self._counts(terms) if len(self.rows) > LARGE else self.cached_lines("counts", terms, self._counts)
+        return self._counts(terms) if self.is_large else self.cached_lines("counts", terms, self._counts)
 
     def _counts(self, terms: Sequence[str]) -> Ids:
         # Flat: to find the places in two dimensions takes ten times as long.
@@ -455,14 +460,6 @@ class Columns:
         past = int(self._table["tokens"][: row + 1].sum())
         tokens: list[int] = self._tokens[past - int(self._table["tokens"][row]) : past].tolist()
         return tokens
-
-
-def _by_term(groups: Iterable[tuple[frozenset[str], Ids]]) -> dict[str, list[Ids]]:
-    by_term: dict[str, list[Ids]] = {}
-    for terms, rows in groups:
-        for term in terms:
-            by_term.setdefault(term, []).append(rows)
-    return by_term
 
 
 @lru_cache(maxsize=10_000)

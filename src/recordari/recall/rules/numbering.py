@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
@@ -221,6 +221,15 @@ def neighbours(threads: Ids, positions: Ids) -> tuple[Ids, Ids]:
     before[order[1:][follows]] = order[:-1][follows]
     after[order[:-1][follows]] = order[1:][follows]
     return before, after
+
+
+def by_term(groups: Iterable[tuple[frozenset[str], Ids]]) -> dict[str, list[Ids]]:
+    """The rows of each term."""
+    by_term: dict[str, list[Ids]] = {}
+    for terms, rows in groups:
+        for term in terms:
+            by_term.setdefault(term, []).append(rows)
+    return by_term
 
 
 class _Numbering(dict[str, int]):

@@ -20,7 +20,7 @@ from recordari.core.frozen import quickly_made
 from recordari.core.identity import AskedScope
 from recordari.memory.rules import REQUEST_TERMS, Collection, QuestionWording
 from recordari.recall.rules.arms import ArmHits, marked, within
-from recordari.recall.rules.candidates import LARGE, Columns, Tokens
+from recordari.recall.rules.candidates import Columns, Tokens
 from recordari.recall.rules.numbering import Candidate, Floats, FoundRow, Ids, Mask, SearchHits
 from recordari.recall.rules.temporal.times import Interval
 
@@ -129,7 +129,7 @@ def ranked(
     if not len(results.hits):
         return []
     rows = None
-    if len(columns) > LARGE:
+    if columns.is_large:
         rows = _with_rows_before(results.hits, columns)
         columns, results = columns.among(rows), results.among(rows)
     hits = results.hits
