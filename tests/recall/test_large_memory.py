@@ -125,6 +125,18 @@ async def test_what_changes_is_found_at_once_in_the_database_and_then_in_the_pro
     assert places == ["database"] * 3 + ["process"] * 2
 
 
+async def test_one_that_changes_before_each_question_is_not_brought_up_to_date_each_time(
+    memory: Memory, ana: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: Any, **__: Any) -> None:
+        pytest.fail("all versions were read")
+
+    monkeypatch.setattr(snapshot_storage, "find_visible_versions", refused)
+    for number in range(6):
+        await ana.remember(f"Ivan paid bill number{number}", scope="user")
+        assert texts(await ana.recall(f"bill number{number}", top_k=1)) == [f"Ivan paid bill number{number}"]
+
+
 async def test_what_another_process_forgets_is_gone_at_once(memory: Memory, ana: Memory, settings: Settings) -> None:
     found = (await ana.recall("visit 17", top_k=1)).items[0]
     assert found.content == SAID[17]
@@ -162,3 +174,20 @@ async def test_many_questions_at_once_fetch_it_once(ana: Memory, monkeypatch: py
     assert [texts(answer) for answer in answers] == [[said] for said in SAID[20:50]]
     assert fetched == [len(SAID)]
     assert await searched_in(anew) == "process"
+
+
+async def test_one_that_takes_more_room_than_there_is_is_not_fetched_again_and_again(
+    ana: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched, find = [0], snapshot_storage.find_snapshot_rows
+
+    async def counted(*given: Any) -> SnapshotRead:
+        fetched[0] += 1
+        return await find(*given)
+
+    monkeypatch.setattr(snapshot_storage, "find_snapshot_rows", counted)
+    monkeypatch.setattr(process_cache, "MOST_BYTES", 50_000)
+    anew = Memory(ana.resources.replacing(SnapshotCache, SnapshotCache()), ana.identity)
+    for number in range(20, 40):
+        assert texts(await anew.recall(f"visit {number}", top_k=1)) == [SAID[number]]
+    assert fetched == [3] and len(anew.resources.get(SnapshotCache)) == 0

@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from uuid import UUID
 
 import numpy as np
@@ -45,7 +46,7 @@ ITEM_BYTES = 2_600  # about: one item without its text and vector
 SNAPSHOT_SECONDS = 600.0
 REQUEST_SECONDS = 60.0  # a memory gets a snapshot when it is asked twice in this time, a large one more often
 FETCHED_PER_REQUEST = 400  # items; fetching so many costs about as much as a search in the database
-COMPARED_PER_REQUEST = 5_000  # and so does finding out which of so many have changed
+COMPARED_PER_REQUEST = 2_000  # and so does, about, finding out which of so many have changed
 MOST_REQUESTS = 10_000
 FETCHED = 250  # items at a time
 
@@ -134,6 +135,8 @@ class _Requests:
     since: float
     cost: int = 0
     """How many searches a snapshot costs, as far as that is known."""
+    changes: int | None = None
+    """How often the memory had changed: one that changes between questions is not brought up to date for each."""
 
     @property
     def is_enough(self) -> bool:
@@ -184,7 +187,8 @@ class SnapshotCache:
             if changes == snapshot.state.changes and not snapshot.is_incomplete:
                 self._keep(key, snapshot)
                 return snapshot, waiting
-            if not self._count_request(key, cost=len(snapshot.items) // COMPARED_PER_REQUEST).is_enough:
+            cost = len(snapshot.items) // COMPARED_PER_REQUEST
+            if not self._count_request(key, cost=cost, changes=changes).is_enough:
                 return None
         requests = self._count_request(key) if snapshot is None else None
         if requests is not None and not requests.is_enough:
@@ -193,19 +197,21 @@ class SnapshotCache:
         items = len(state.versions) // ENTRY
         if items > MOST_ITEMS:
             self._drop(key)
-            self._requests.put(key, _Requests(times=0, since=time.monotonic() + SNAPSHOT_SECONDS))
+            self._put_off(key)
             return None
         if requests is not None and not (requests := replace(requests, cost=items // FETCHED_PER_REQUEST)).is_enough:
             self._requests.put(key, requests)
             return None
         if snapshot is None or state.versions != snapshot.state.versions or snapshot.is_incomplete:
             snapshot = await self._refreshed(database, key, snapshot, state)
-            if snapshot is None:
-                return None
         elif snapshot.state.changes != state.changes:
             snapshot = replace(snapshot, state=state)
         self._requests.pop(key)  # a snapshot that must make room has to be earned again
+        if snapshot is None:
+            return None
         self._keep(key, snapshot)
+        if key not in self._snapshots:  # it takes more room than there is
+            self._put_off(key)
         return snapshot, state.waiting
 
     async def _read_owned(
@@ -295,9 +301,15 @@ class SnapshotCache:
         for key in [key for key in self._snapshots if key.visibility.identity.tenant_id == tenant_id]:
             self._drop(key)
 
-    def _count_request(self, key: _Key, *, cost: int = 0) -> _Requests:
+    def _put_off(self, key: _Key) -> None:
+        """Count no requests of this memory for a while."""
+        self._requests.put(key, _Requests(times=0, since=time.monotonic() + SNAPSHOT_SECONDS))
+
+    def _count_request(self, key: _Key, *, cost: int = 0, changes: int | None = None) -> _Requests:
         now = time.monotonic()
-        before = self._requests.get(key) or _Requests(times=0, since=now, cost=cost)
+        before = self._requests.get(key)
+        if before is None or before.changes != changes:
+            before = _Requests(times=0, since=now, cost=cost, changes=changes)
         if now - before.since > REQUEST_SECONDS:
             before = replace(before, times=0, since=now)
         return self._requests.put(key, replace(before, times=before.times + 1))
@@ -381,7 +393,7 @@ def _snapshot(
     before: Snapshot | None,
 ) -> Snapshot:
     """The snapshot of rows that are kept and others that were read, in the order of their ids: the oldest first."""
-    rows = sorted([*kept, *(row for read in reads for row in read.rows)], key=lambda row: row.entry)
+    rows = sorted([*kept, *(row for read in reads for row in read.rows)], key=attrgetter("entry"))
     return _joined(rows, reads, state, before=before, links=None)
 
 
