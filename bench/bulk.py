@@ -1,12 +1,14 @@
 """A bulk import over REST, and recall over REST for one owner of many items.
 
-    python bench/bulk.py [--items 10000,100000] [--questions 200] [--clients 16] [--profile fast] [--facts] [--home FOLDER]
+    python bench/bulk.py [--items 10000,100000] [--questions 200] [--clients 16] [--profile fast] [--facts]
+        [--home FOLDER [--again]]
 
 Server, worker and PostgreSQL are processes of their own. For each number one user imports as many messages by one
 `POST /v1/import`, which streams them as lines. Printed: items a second until the answer, how much later everything is
 done that follows from them, CPU of each process for an item; then, once the vector index is built, for which a job looks a
 minute after an import, recall with a new question each, by one client and by many. Facts are taken from the messages only
-with `--facts`. Writes `bench/results/bulk.json`.
+with `--facts`. With `--again` nothing is imported: the owners that the folder has are asked, so that two checkouts (`--source`)
+can be compared in turn. Writes `bench/results/bulk.json`.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from rich.table import Table
 from serving import RESULTS, ROOT, Client, Processes, Times, World, folder, running, wait_until_idle
 
 CHUNK = 200  # lines that the client sends at a time
+WARMING = 60  # questions before the clock runs: a memory of 10,000 items is kept in the process after 27
 
 
 def lines(world: World, many: int) -> Iterator[bytes]:
@@ -75,10 +78,12 @@ def recall(processes: Processes, user: str, questions: int, clients: int) -> dic
         if not found["items"]:
             raise SystemExit("a recall found nothing")
 
-    for _ in range(10):
+    for _ in range(WARMING):
         ask(client, world)
+    before = processes.cpu()
     for _ in range(questions):
         times.run("recall", lambda: ask(client, world))
+    after = processes.cpu()
     share = max(1, questions // clients)
 
     def work(number: int) -> None:
@@ -97,6 +102,7 @@ def recall(processes: Processes, user: str, questions: int, clients: int) -> dic
         "p50": times.milliseconds("recall", 0.5),
         "p95": times.milliseconds("recall", 0.95),
         "answers_a_second": rate,
+        "cpu": {name: (after[name] - before[name]) / questions * 1000 for name in after},
     }
 
 
@@ -104,19 +110,23 @@ def show(found: dict[str, Any]) -> None:
     console = Console(width=130)
     imports = Table("items", "items/s", "all derived after s", "server", "worker", "PostgreSQL")
     imports.title = f"POST /v1/import, {found['profile']}; CPU in ms for an item"
-    recalls = Table("items", "p50 ms", "p95 ms", f"answers/s, {found['clients']} clients", title="POST /v1/recall")
+    recalls = Table("items", "p50 ms", "p95 ms", f"answers/s, {found['clients']} clients", "server", "PostgreSQL")
+    recalls.title = "POST /v1/recall; CPU in ms for an answer"
     for one in found["sizes"]:
-        cpu = [f"{one['import']['cpu'][name]:.2f}" for name in ("server", "worker", "postgres")]
-        rate, settled = one["import"]["items_a_second"], one["import"]["settled_seconds"]
-        imports.add_row(f"{one['items']:,}", f"{rate:,.0f}", f"{settled:.1f}", *cpu)
+        if "import" in one:
+            cpu = [f"{one['import']['cpu'][name]:.2f}" for name in ("server", "worker", "postgres")]
+            rate, settled = one["import"]["items_a_second"], one["import"]["settled_seconds"]
+            imports.add_row(f"{one['items']:,}", f"{rate:,.0f}", f"{settled:.1f}", *cpu)
         answers = one["recall"]
         recalls.add_row(
             f"{one['items']:,}",
             f"{answers['p50']:.1f}",
             f"{answers['p95']:.1f}",
             f"{answers['answers_a_second']:.0f}",
+            *(f"{answers['cpu'][name]:.1f}" for name in ("server", "postgres")),
         )
-    console.print(imports)
+    if imports.row_count:
+        console.print(imports)
     console.print(recalls)
 
 
@@ -128,6 +138,7 @@ def main() -> None:
     parser.add_argument("--profile", choices=("fast", "best"), default="fast")
     parser.add_argument("--facts", action="store_true", help="take facts from the messages, as tenants do by default")
     parser.add_argument("--home", type=Path, help="a folder that is kept")
+    parser.add_argument("--again", action="store_true", help="only ask the owners that the folder has")
     parser.add_argument("--source", type=Path, default=ROOT, help="the checkout whose server is measured")
     asked = parser.parse_args()
     found: dict[str, Any] = {"profile": asked.profile, "clients": asked.clients, "facts": asked.facts, "sizes": []}
@@ -137,13 +148,17 @@ def main() -> None:
     ):
         extraction = "users" if asked.facts else "off"
         Client(processes, "admin").ask("PATCH", "/v1/tenant", {"settings": {"extraction": extraction}})
+        owners = home / "owners.json"
+        if asked.again:
+            found["sizes"] = [{"items": many, "user": user} for many, user in json.loads(owners.read_text())]
         # The largest first: an index that is built after a smaller one would slow it down.
-        for many in sorted(map(int, asked.items.split(",")), reverse=True):
+        for many in sorted(map(int, asked.items.split(",")), reverse=True) if not asked.again else ():
             user = f"owner-of-{many}-{time.time_ns()}"
             # Loads the model.
             Client(processes).ask("POST", "/v1/items", {"content": "The first one.", "scope": "user"}, user=user)
             wait_until_idle(processes)
             found["sizes"].append({"items": many, "user": user, "import": import_items(processes, user, many)})
+        owners.write_text(json.dumps([(one["items"], one["user"]) for one in found["sizes"]]))
         found["index_seconds"] = wait_for_jobs(processes)
         for one in found["sizes"]:
             one["recall"] = recall(processes, one["user"], asked.questions, asked.clients)

@@ -46,7 +46,8 @@ from recordari.models.static import StaticTokens, load_static_tokens
 from recordari.privacy.rules.masking import PrivacyPolicy
 from recordari.recall.accesses import AccessCounts, RecallTimes
 from recordari.recall.ask import CitingAnswerer, ModelCitingAnswerer
-from recordari.recall.process_cache import RecallCache, SnapshotCache
+from recordari.recall.process_cache import SnapshotCache
+from recordari.recall.results import RecallCache
 from recordari.recall.rules.sources import Archive, history_weight
 from recordari.recall.search import Crowds
 from recordari.sessions.cache import SessionCache

@@ -7,13 +7,17 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import numpy as np
+import pytest
 
 from recordari.core import text
 from recordari.core.identity import AskedScope, Scope
 from recordari.core.items import Trust
-from recordari.memory.rules import traits_of
-from recordari.recall.rules.candidates import Columns
-from recordari.recall.rules.numbering import Candidate
+from recordari.memory.rules import Collection, asked_by, traits_of
+from recordari.recall.rules import candidates
+from recordari.recall.rules.arms import marked
+from recordari.recall.rules.candidates import Columns, Tokens
+from recordari.recall.rules.numbering import Candidate, SearchHits
+from recordari.recall.rules.ranking import Question, Ranked, Weights, ranked
 
 BEGAN = datetime(2026, 5, 2, tzinfo=UTC)
 WORDS = "kayak violin bakery greenhouse printer tandem loom telescope".split()
@@ -76,6 +80,59 @@ def test_rows_that_are_known_are_taken_over() -> None:
             assert np.array_equal(columns.naming(name), anew.naming(name))
         weights = {AskedScope.USER: 0.5, AskedScope.SESSION: 2.0, AskedScope.HISTORY: 0.25}
         assert np.array_equal(columns.by_place(weights, ["s1"]), anew.by_place(weights, ["s1"]))
+
+
+def ranking(columns: Columns, hits: SearchHits, query: str, tokens: Tokens) -> list[Ranked]:
+    terms = text.terms(query)
+    return ranked(
+        Question(
+            terms=terms,
+            words=frozenset(query.split()),
+            wording=asked_by(query),
+            interval=None,
+            tokens=tokens,
+            calibration=None,
+        ),
+        columns,
+        hits,
+        Collection(items=1_000, mean_length=3.0, frequencies=dict.fromkeys(terms, 20)),
+        weights=Weights(),
+        scope_weights={AskedScope.USER: 1.1, AskedScope.SESSION: 1.3},
+        line=["s1"],
+        limit=15,
+        explained=True,
+    )
+
+
+def test_of_many_rows_only_those_found_are_computed_with_and_the_scores_are_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chance, vectors = random.Random(11), np.random.default_rng(11)
+    unit = vectors.normal(size=(16, 8)).astype(np.float32)
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    for number in range(20):
+        rows = [row(number * 1_000 + one, chance) for one in range(80)]
+        wanted = chance.sample(WORDS, 3)
+        tokens = Tokens(
+            ids=np.array([4, 6, 7]), words=text.terms(" ".join(wanted)), unit=unit, norms=np.ones(16, np.float32)
+        )
+        found = np.array(sorted(chance.sample(range(80), 25)))
+        hits = SearchHits(
+            hits=found,
+            similarity=np.array([chance.choice([chance.random(), np.nan]) for _ in rows]),
+            entity=marked(80, found[::3]),
+            linked=marked(80, found[::9]),
+        )
+        query = f"where does ana now keep the {' '.join(wanted)}"
+        whole = ranking(Columns(rows=rows), hits, query, tokens)
+        with monkeypatch.context() as large:
+            large.setattr(candidates, "LARGE", 40)
+            columns = Columns(rows=rows)
+            part = ranking(columns, hits, query, tokens)
+            assert not columns.kept_bytes  # no line of all rows
+        assert [(one.row, one.candidate) for one in part] == [(one.row, one.candidate) for one in whole]
+        for one, other in zip(part, whole, strict=True):
+            assert one.score == pytest.approx(other.score, abs=1e-6) and one.parts == other.parts
 
 
 def test_what_is_long_gone_is_not_kept() -> None:

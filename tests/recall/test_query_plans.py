@@ -28,6 +28,7 @@ from recordari.core.items import Kind, NewItem
 from recordari.db.address import APP_LOGIN
 from recordari.db.database import BatchedQuery, Database, Transaction
 from recordari.db.embedded.server import EmbeddedServer
+from recordari.db.pipeline import EncodedValue
 from recordari.db.queries import Query
 from recordari.kit.resources import Resources
 from recordari.memory import index as service
@@ -108,13 +109,18 @@ class ExplainingDatabase:
                 await tx.run(setting)
             if isinstance(vector := parameters.get("vector"), np.ndarray):
                 parameters["vector"] = HalfVector(vector)
-            await self.plan.explain(tx, query, **parameters)
+            await self.plan.explain(tx, query, **{name: _plain(value) for name, value in parameters.items()})
         return []
 
     async def read_batch(self, identity: Identity, asked: Sequence[BatchedQuery[Any]]) -> None:
         for one in asked:
             await self.execute(identity, one.query, **one.parameters({}))
         await self.database.read_batch(identity, asked)
+
+
+def _plain(value: Any) -> Any:
+    """A value that was written out as PostgreSQL reads it, as text."""
+    return (value.text or b"").decode() or None if isinstance(value, EncodedValue) else value
 
 
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -259,6 +265,17 @@ async def test_names_asked_for_are_found_by_their_key(resources: Resources) -> N
     plan = await explained(resources, who(LARGE, "many"), replace(asked(), entity_keys=["ada"]))
     assert plan.uses("Index Scan", "entities_tenant_id_key_key")
     assert not plan.reads_all("items")
+
+
+@of_one_server
+async def test_the_mentions_of_two_names_are_read_side_by_side(resources: Resources) -> None:
+    plan = await explained(resources, who(LARGE, "many"), replace(asked(), entity_keys=["ada", "ben"]))
+    (merged,) = [node for node in plan.plans if node["Node Type"] == "Merge Append"]
+    scans = [node for node in _nodes(merged) if node.get("Relation Name") == "mentions"]
+    assert [node["Scan Direction"] for node in scans] == [
+        "Backward"
+    ] * 2  # the newest first, and no more than are wanted
+    assert not any(node["Node Type"] == "Sort" for node in _nodes(merged))
 
 
 @of_one_server
@@ -472,6 +489,11 @@ def test_no_index_is_named_after_its_tenant() -> None:
         (
             snapshot_storage.filled(snapshot_storage.queries.changed_rows, history=True, archived=True),
             "vectors_pkey",
+            "item_id",
+        ),
+        (
+            snapshot_storage.filled(snapshot_storage.queries.snapshot_rows, history=True, archived=True),
+            "items_pkey",
             "item_id",
         ),
     ],

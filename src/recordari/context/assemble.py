@@ -38,8 +38,8 @@ from recordari.models.base import fail_open
 from recordari.models.language import LanguageModel, fenced
 from recordari.recall import recall
 from recordari.recall.accesses import note_use
-from recordari.recall.process_cache import MemoryState, RecallCache
 from recordari.recall.request import AGENT_TOP_K, MAX_QUERY_CHARACTERS, RecallAnswer, RecalledItem, RecallRequest, Via
+from recordari.recall.results import MemoryState, RecallCache
 from recordari.recall.rules.steps import joined, next_questions
 from recordari.recall.rules.temporal.times import Interval, written_interval
 from recordari.tenants.tenants import TenantCache, TenantPreferences

@@ -1,4 +1,4 @@
-"""Caches in the process: snapshots of small memories, and the answers that contexts ask for.
+"""Snapshots of memories in the process.
 
 A snapshot holds exactly the items that one identity may see. The database decides at every recall, under row-level security,
 which items those are: if its count of changes is not the known one, it answers with the id and the last change of each item,
@@ -12,22 +12,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from operator import attrgetter
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recordari.core.cache import BoundedMap
-from recordari.core.identity import Identity, SessionId, TenantId
-from recordari.db.database import BatchedQuery, Database
+from recordari.core.identity import TenantId
+from recordari.db.database import Database
 from recordari.memory.rules import Collection
-from recordari.memory.storage import ask_line
-from recordari.recall import snapshot_storage, storage
-from recordari.recall.request import RecallAnswer, RecallRequest
+from recordari.recall import snapshot_storage
 from recordari.recall.rules.arms import marked
 from recordari.recall.rules.candidates import Columns
 from recordari.recall.rules.numbering import Floats, Ids, RowBlock
@@ -42,18 +40,15 @@ from recordari.recall.snapshot_storage import (
 from recordari.recall.storage import Visibility
 
 MOST_OWNED = 1_000  # visible items that are read whole, in one round trip: it costs less than any search
-MOST_ITEMS = 4_000  # in a snapshot; larger memories are searched by the indexes of the database
+MOST_ITEMS = 20_000  # in a snapshot; larger memories are searched by the indexes of the database
 MOST_BYTES = 192 * 2**20
 ITEM_BYTES = 2_600  # about: one item without its text and vector
 SNAPSHOT_SECONDS = 600.0
 REQUEST_SECONDS = 60.0  # a memory gets a snapshot when it is asked twice in this time, a large one more often
-ITEMS_PER_REQUEST = 200  # fetching so many costs about as much as a search in the database
+FETCHED_PER_REQUEST = 400  # items; fetching so many costs about as much as a search in the database
+COMPARED_PER_REQUEST = 2_000  # and so does, about, finding out which of so many have changed
 MOST_REQUESTS = 10_000
 FETCHED = 250  # items at a time
-
-ANSWER_SECONDS = 300.0  # C4
-DEGRADED_SECONDS = 5.0
-MOST_ANSWERS = 2_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,14 +133,16 @@ class _Requests:
 
     times: int
     since: float
-    items: int = 0
-    """How many items were visible at the last read."""
+    cost: int = 0
+    """How many searches a snapshot costs, as far as that is known."""
+    changes: int | None = None
+    """How often the memory had changed: one that changes between questions is not brought up to date for each."""
 
     @property
     def is_enough(self) -> bool:
-        """Whether a snapshot, which costs as much as some searches, pays."""
+        """Whether a snapshot pays."""
         is_recent = 0 <= time.monotonic() - self.since <= REQUEST_SECONDS
-        return is_recent and self.times >= 2 + self.items // ITEMS_PER_REQUEST
+        return is_recent and self.times >= 2 + self.cost
 
 
 class SnapshotCache:
@@ -159,6 +156,7 @@ class SnapshotCache:
         self._held = 0
         self._reading: dict[_Key, asyncio.Future[None]] = {}
         self._following: dict[_Key, asyncio.Task[VisibleVersions]] = {}
+        self._fetching: set[_Key] = set()
 
     def __len__(self) -> int:
         return len(self._snapshots)
@@ -182,6 +180,16 @@ class SnapshotCache:
             if owned is not None:
                 return owned
         snapshot = self._snapshots.get(key)
+        if snapshot is not None and snapshot.columns.is_large:
+            changes, waiting = await snapshot_storage.find_state(
+                database, visibility, topics=topics, meanwhile=meanwhile
+            )
+            if changes == snapshot.state.changes and not snapshot.is_incomplete:
+                self._keep(key, snapshot)
+                return snapshot, waiting
+            cost = len(snapshot.items) // COMPARED_PER_REQUEST
+            if not self._count_request(key, cost=cost, changes=changes).is_enough:
+                return None
         requests = self._count_request(key) if snapshot is None else None
         if requests is not None and not requests.is_enough:
             return None
@@ -189,19 +197,21 @@ class SnapshotCache:
         items = len(state.versions) // ENTRY
         if items > MOST_ITEMS:
             self._drop(key)
-            self._requests.put(key, _Requests(times=0, since=time.monotonic() + SNAPSHOT_SECONDS))
+            self._put_off(key)
             return None
-        if requests is not None and not (requests := replace(requests, items=items)).is_enough:
+        if requests is not None and not (requests := replace(requests, cost=items // FETCHED_PER_REQUEST)).is_enough:
             self._requests.put(key, requests)
             return None
         if snapshot is None or state.versions != snapshot.state.versions or snapshot.is_incomplete:
             snapshot = await self._refreshed(database, key, snapshot, state)
-            if snapshot is None:
-                return None
         elif snapshot.state.changes != state.changes:
             snapshot = replace(snapshot, state=state)
         self._requests.pop(key)  # a snapshot that must make room has to be earned again
+        if snapshot is None:
+            return None
         self._keep(key, snapshot)
+        if key not in self._snapshots:  # it takes more room than there is
+            self._put_off(key)
         return snapshot, state.waiting
 
     async def _read_owned(
@@ -291,9 +301,15 @@ class SnapshotCache:
         for key in [key for key in self._snapshots if key.visibility.identity.tenant_id == tenant_id]:
             self._drop(key)
 
-    def _count_request(self, key: _Key) -> _Requests:
+    def _put_off(self, key: _Key) -> None:
+        """Count no requests of this memory for a while."""
+        self._requests.put(key, _Requests(times=0, since=time.monotonic() + SNAPSHOT_SECONDS))
+
+    def _count_request(self, key: _Key, *, cost: int = 0, changes: int | None = None) -> _Requests:
         now = time.monotonic()
-        before = self._requests.get(key) or _Requests(times=0, since=now)
+        before = self._requests.get(key)
+        if before is None or before.changes != changes:
+            before = _Requests(times=0, since=now, cost=cost, changes=changes)
         if now - before.since > REQUEST_SECONDS:
             before = replace(before, times=0, since=now)
         return self._requests.put(key, replace(before, times=before.times + 1))
@@ -308,18 +324,28 @@ class SnapshotCache:
         missing = [entry for entry in entries if entry not in known or entry in lacking]
         if before is not None and not missing and len(entries) == len(before.items):
             return replace(before, state=state)  # the same in another order
-        if state.waiting and len(missing) > FETCHED:
+        if len(missing) > FETCHED and (state.waiting or key in self._fetching):
             return None  # during an import, all of these would be fetched at every recall
-        pages = [missing[start : start + FETCHED] for start in range(0, len(missing), FETCHED)]
-        reads = [  # in pages, so that the event loop goes on; perhaps changed once more since the state was read
+        self._fetching.add(key)
+        try:
+            reads = await self._fetched(database, key, missing)
+        finally:
+            self._fetching.discard(key)
+        if before is None:
+            return await asyncio.to_thread(_snapshot, [], reads, state, before=None)
+        new = set(missing)
+        kept = [before.items[known[entry]] for entry in entries if entry not in new]
+        return _snapshot(kept, reads, state, before=before)
+
+    async def _fetched(self, database: Database, key: _Key, entries: Sequence[bytes]) -> list[SnapshotRead]:
+        """The items of these entries, in pages, so that the event loop goes on; perhaps changed once more meanwhile."""
+        pages = [entries[start : start + FETCHED] for start in range(0, len(entries), FETCHED)]
+        return [
             await snapshot_storage.find_snapshot_rows(
                 database, key.visibility, key.model_id, [UUID(bytes=entry[:16]) for entry in page]
             )
             for page in pages
         ]
-        new = set(missing)
-        kept = [before.items[known[entry]] for entry in entries if entry not in new] if before is not None else []
-        return _snapshot(kept, reads, state, before=before)
 
     def _keep(self, key: _Key, snapshot: Snapshot) -> None:
         self._drop(key)
@@ -366,8 +392,8 @@ def _snapshot(
     *,
     before: Snapshot | None,
 ) -> Snapshot:
-    """The snapshot of rows that are kept and others that were read."""
-    rows = [*kept, *(row for read in reads for row in read.rows)]
+    """The snapshot of rows that are kept and others that were read, in the order of their ids: the oldest first."""
+    rows = sorted([*kept, *(row for read in reads for row in read.rows)], key=attrgetter("entry"))
     return _joined(rows, reads, state, before=before, links=None)
 
 
@@ -439,58 +465,3 @@ def _linked_rows(links: bytes, entries: bytes) -> Ids:
     ids = (links[at : at + 16] for at in range(0, len(links), 16))
     pairs = np.array([places.get(item_id, -1) for item_id in ids], dtype=np.int64).reshape(-1, 2)
     return pairs[(pairs >= 0).all(axis=1)]
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryState:
-    """How often the memory of an identity has changed, and the sessions of its line; to be sent in a batch of reads."""
-
-    version: BatchedQuery[int]
-    line: BatchedQuery[list[SessionId]] | None
-
-    @classmethod
-    def asked(cls, identity: Identity) -> MemoryState:
-        return cls(storage.ask_version(identity), ask_line(identity))
-
-    @property
-    def batch(self) -> list[BatchedQuery[Any]]:
-        return [self.version] if self.line is None else [self.version, self.line]
-
-
-class RecallCache:
-    """The answers of this process, each valid until the memory that it was found in changes."""
-
-    def __init__(self) -> None:
-        self._answers: BoundedMap[tuple[Identity, RecallRequest], tuple[RecallAnswer, int]] = BoundedMap(MOST_ANSWERS)
-        self._counts = {"hits": 0, "misses": 0}
-
-    async def read(
-        self,
-        identity: Identity,
-        request: RecallRequest,
-        state: MemoryState,
-        load: Callable[[Sequence[SessionId]], Awaitable[RecallAnswer]],
-    ) -> tuple[RecallAnswer, bool]:
-        """The answer to a request, and whether it came from the cache; `load` gets the sessions of the caller's line.
-
-        `state` was read before: if the memory changes meanwhile, the answer counts for the state before and is not used again.
-        """
-        version, line = state.version.answer, state.line
-        # The viewpoint decides what is visible and the request what is asked: nothing else does.
-        key = (identity.viewpoint, request)
-        cached = self._answers.get(key)
-        if cached is not None and cached[1] == version:
-            self._counts["hits"] += 1
-            return cached[0], True
-        self._counts["misses"] += 1
-        answer = await load(line.answer if line is not None else ())
-        seconds = DEGRADED_SECONDS if answer.degraded else ANSWER_SECONDS
-        self._answers.put(key, (answer, version), seconds=seconds)
-        return answer, False
-
-    def forget_tenant(self, tenant_id: TenantId) -> None:
-        """Answer anew, because the tenant's settings may have changed."""
-        self._answers.drop(lambda key, _: key[0].tenant_id == tenant_id)
-
-    def statistics(self) -> dict[str, int]:
-        return {**self._counts, "kept": len(self._answers)}

@@ -1,23 +1,27 @@
 """The result of a search before it becomes an answer: with its passages, its items and what explains it.
 
 Long texts are also searched passage by passage; a text has one place in the answer, by its best passage.
+
+And the answers that contexts may ask for again, kept until the memory that they were found in changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from recordari.core.identity import Identity
+from recordari.core.cache import BoundedMap
+from recordari.core.identity import Identity, SessionId, TenantId
 from recordari.core.items import Item
+from recordari.db.database import BatchedQuery
 from recordari.kit.resources import Resources
 from recordari.memory import storage as memory_storage
 from recordari.models.base import fail_open
 from recordari.recall import storage
-from recordari.recall.request import SHOWN_COLUMNS, Passage, RecalledItem, RecallRequest
+from recordari.recall.request import SHOWN_COLUMNS, Passage, RecallAnswer, RecalledItem, RecallRequest
 from recordari.recall.rules.candidates import Columns
 from recordari.recall.rules.folding import Folded, by_best_passage
 from recordari.recall.rules.numbering import SearchHits, search_hits
@@ -27,6 +31,9 @@ from recordari.recall.snapshot_storage import SnapshotRow
 from recordari.recall.storage import Search
 
 TRACED = 60  # items shown in a trace
+ANSWER_SECONDS = 300.0  # C4
+DEGRADED_SECONDS = 5.0
+MOST_ANSWERS = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,3 +175,58 @@ async def reranked(
     if not ran:
         return best, Reranking.FAILED
     return [*blended(best[:RERANKED], scores), *best[RERANKED:]], Reranking.USED
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryState:
+    """How often the memory of an identity has changed, and the sessions of its line; to be sent in a batch of reads."""
+
+    version: BatchedQuery[int]
+    line: BatchedQuery[list[SessionId]] | None
+
+    @classmethod
+    def asked(cls, identity: Identity) -> MemoryState:
+        return cls(storage.ask_version(identity), memory_storage.ask_line(identity))
+
+    @property
+    def batch(self) -> list[BatchedQuery[Any]]:
+        return [self.version] if self.line is None else [self.version, self.line]
+
+
+class RecallCache:
+    """The answers of this process, each valid until the memory that it was found in changes."""
+
+    def __init__(self) -> None:
+        self._answers: BoundedMap[tuple[Identity, RecallRequest], tuple[RecallAnswer, int]] = BoundedMap(MOST_ANSWERS)
+        self._counts = {"hits": 0, "misses": 0}
+
+    async def read(
+        self,
+        identity: Identity,
+        request: RecallRequest,
+        state: MemoryState,
+        load: Callable[[Sequence[SessionId]], Awaitable[RecallAnswer]],
+    ) -> tuple[RecallAnswer, bool]:
+        """The answer to a request, and whether it came from the cache; `load` gets the sessions of the caller's line.
+
+        `state` was read before: if the memory changes meanwhile, the answer counts for the state before and is not used again.
+        """
+        version, line = state.version.answer, state.line
+        # The viewpoint decides what is visible and the request what is asked: nothing else does.
+        key = (identity.viewpoint, request)
+        cached = self._answers.get(key)
+        if cached is not None and cached[1] == version:
+            self._counts["hits"] += 1
+            return cached[0], True
+        self._counts["misses"] += 1
+        answer = await load(line.answer if line is not None else ())
+        seconds = DEGRADED_SECONDS if answer.degraded else ANSWER_SECONDS
+        self._answers.put(key, (answer, version), seconds=seconds)
+        return answer, False
+
+    def forget_tenant(self, tenant_id: TenantId) -> None:
+        """Answer anew, because the tenant's settings may have changed."""
+        self._answers.drop(lambda key, _: key[0].tenant_id == tenant_id)
+
+    def statistics(self) -> dict[str, int]:
+        return {**self._counts, "kept": len(self._answers)}

@@ -88,10 +88,13 @@ FROM new n
             WHERE e.tenant_id = %(tenant_id)s AND e.item_id = s.item_id AND s.kind = 'fact' OFFSET 0) e)
 
 -- name: snapshot_rows
--- Everything that recall needs of these items, if they are visible now.
+-- Everything that recall needs of these items, if they are visible now. Each is looked up by its key: of hundreds of ids
+-- the planner would rather walk the whole tenant.
 WITH counted AS (SELECT NULL::bigint AS version), new AS MATERIALIZED (
-    SELECT i.*, uuid_send(i.item_id) || xidsend(i.xmin) AS entry FROM items i
-    WHERE i.tenant_id = %(tenant_id)s AND i.item_id = ANY(%(item_ids)s) AND {live} AND {visible}
+    SELECT i.*, uuid_send(i.item_id) || xidsend(i.xmin) AS entry
+    FROM unnest(%(item_ids)s::uuid[]) AS g (item_id) CROSS JOIN LATERAL (
+        SELECT i.*, i.xmin FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.item_id = g.item_id OFFSET 0) i
+    WHERE {live} AND {visible}
 )
 {snapshot}
 

@@ -19,6 +19,7 @@ from recordari.core.identity import AskedScope, Identity, Owner, SessionId, sess
 from recordari.core.items import Item, Kind
 from recordari.core.text import tsquery_literal
 from recordari.db.database import BatchedQuery, Database, Transaction
+from recordari.db.pipeline import EncodedValue, encoded
 from recordari.db.queries import Queries, Query, Record, reader
 from recordari.recall.request import ItemUse, Passage, SeenBy
 from recordari.recall.rules.arms import FEW_MENTIONS, FULL_DEPTHS, Depths
@@ -31,6 +32,7 @@ queries = Queries(__name__)
 _read_item = reader(Item)
 
 NO_VECTOR = np.zeros(1, dtype=np.float32)
+_ALWAYS = {"since": BEGINNING, "until": END, "as_of": END, "known_at": END}
 
 
 @quickly_made
@@ -136,7 +138,7 @@ async def find_early(database: Database, identity: Identity, search: Search) -> 
 def _early_batch(identity: Identity, search: Search) -> list[tuple[str, BatchedQuery[list[Record]]]]:
     """The queries that need no vector, by name: times and links once, the rest for every group of kinds."""
     sent, depths, interval = early_queries(search), search.depths, search.interval
-    visible, keys = search_parameters(identity, search), list(search.entity_keys)
+    visible, keys = _encoded_parameters(identity, search), list(search.entity_keys)
     batch: list[tuple[str, dict[str, Any]]] = []
     if interval is not None and depths.time:
         start, end = interval.start or BEGINNING, interval.end or END
@@ -206,7 +208,7 @@ def _nearest_batch(
     if search.vector is None or not search.depths.vector:
         return []
     groups, has_index = search.kind_groups, _may_be_indexed(search)
-    parameters = search_parameters(identity, search)
+    parameters = _encoded_parameters(identity, search)
     parameters |= {"vector": search.vector, "model_id": search.model_id, "vector_depth": search.depths.vector}
     return [
         BatchedQuery(
@@ -225,12 +227,9 @@ async def _nearest_of(
     batch: Sequence[BatchedQuery[list[tuple[UUID, float]]]],
 ) -> list[tuple[UUID, float]]:
     """What was found; where an index gave up too early, every vector is compared after all."""
-    exact = _nearest_batch(identity, search, ())
-    short = [
-        place
-        for place, query in enumerate(batch)
-        if query.query != exact[place].query and len(query.answer) < search.depths.vector
-    ]
+    short = [place for place, query in enumerate(batch) if len(query.answer) < search.depths.vector]
+    exact = _nearest_batch(identity, search, ()) if short else []
+    short = [place for place in short if batch[place].query != exact[place].query]
     if short:
         await database.read_batch(identity, [exact[place] for place in short])
     found = [exact[place] if place in short else query for place, query in enumerate(batch)]
@@ -251,7 +250,7 @@ async def find_candidates(database: Database, identity: Identity, search: Search
         distances=[distance for _, distance in nearest],
         vector=NO_VECTOR if search.vector is None else search.vector,
         model_id=search.model_id,
-        **search_parameters(identity, search),
+        **_encoded_parameters(identity, search),
     )
     return [Candidate(*row) for row in rows]
 
@@ -323,12 +322,24 @@ def search_parameters(identity: Identity, search: Search) -> dict[str, Any]:
     return {
         **visible_parameters(identity, search),
         **vector_parameters(identity, search),
-        "since": search.since or BEGINNING,
-        "until": search.until or END,
-        "as_of": search.as_of or END,
-        "known_at": search.known_at or END,
+        **{name: getattr(search, name) or always for name, always in _ALWAYS.items()},
         "source_id": search.source_id,
     }
+
+
+def _encoded_parameters(identity: Identity, search: Search) -> dict[str, Any]:
+    """The same for statements of a pipeline: what stays the same from question to question is written out once."""
+    area = _encoded_area(identity.viewpoint, tuple(search.kinds), search.scopes, tuple(search.line))
+    given = {name: moment for name in _ALWAYS if (moment := getattr(search, name)) is not None}
+    return {**area, **given, "source_id": search.source_id}
+
+
+@lru_cache(maxsize=10_000)
+def _encoded_area(
+    identity: Identity, kinds: tuple[str, ...], scopes: frozenset[AskedScope], line: tuple[SessionId, ...]
+) -> Mapping[str, EncodedValue]:
+    area = Visibility(identity=identity, kinds=kinds, scopes=scopes, line=line)
+    return encoded(visible_parameters(identity, area) | vector_parameters(identity, area) | _ALWAYS)
 
 
 def visible_parameters(identity: Identity, area: Search | Visibility) -> dict[str, Any]:

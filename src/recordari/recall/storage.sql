@@ -115,13 +115,25 @@ ORDER BY i.event_time DESC LIMIT %(depth)s
 -- name: naming
 -- The items that mention entities of the question, those with most of them first. A name may be in thousands of items and few
 -- are wanted: so mentions are counted and ordered before any item is looked up, and of those with one name only the newest.
+-- Two names need no order by number: the index has the mentions of each by item, and both are read side by side, newest first,
+-- only until enough are found.
 WITH asked AS MATERIALIZED (
-    SELECT entity_id FROM entities WHERE tenant_id = %(tenant_id)s AND key = ANY(%(entity_keys)s)
+    SELECT entity_id, row_number() OVER () AS place FROM entities
+    WHERE tenant_id = %(tenant_id)s AND key = ANY(%(entity_keys)s)
 ), several AS MATERIALIZED (
-    SELECT m.item_id, count(*) AS shared FROM asked a
-    JOIN mentions m ON m.tenant_id = %(tenant_id)s AND m.entity_id = a.entity_id
-    WHERE (SELECT count(*) FROM asked) > 1
-    GROUP BY m.item_id HAVING count(*) > 1 ORDER BY shared DESC, m.item_id DESC
+    SELECT * FROM (
+        SELECT m.item_id, count(*) AS shared FROM (
+            (SELECT item_id FROM mentions WHERE tenant_id = %(tenant_id)s
+                AND entity_id = (SELECT entity_id FROM asked WHERE place = 1) ORDER BY item_id DESC)
+            UNION ALL (SELECT item_id FROM mentions WHERE tenant_id = %(tenant_id)s
+                AND entity_id = (SELECT entity_id FROM asked WHERE place = 2) ORDER BY item_id DESC)) m
+        WHERE (SELECT count(*) FROM asked) = 2
+        GROUP BY m.item_id HAVING count(*) > 1 ORDER BY m.item_id DESC) two
+    UNION ALL SELECT * FROM (
+        SELECT m.item_id, count(*) AS shared FROM asked a
+        JOIN mentions m ON m.tenant_id = %(tenant_id)s AND m.entity_id = a.entity_id
+        WHERE (SELECT count(*) FROM asked) > 2
+        GROUP BY m.item_id HAVING count(*) > 1 ORDER BY shared DESC, m.item_id DESC) more
 ), most AS MATERIALIZED (
     SELECT m.item_id, m.shared FROM several m
     CROSS JOIN LATERAL (SELECT i.* FROM items i WHERE i.tenant_id = %(tenant_id)s AND i.item_id = m.item_id OFFSET 0) i

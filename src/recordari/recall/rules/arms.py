@@ -165,6 +165,8 @@ def _naming(columns: Columns, entity_keys: Sequence[str]) -> tuple[Ids, Floats]:
     for key in set(entity_keys):
         shared[columns.naming(key)] += 1
     rows = np.flatnonzero(shared)
+    if columns.is_large:  # thousands may mention a name: as in the database the newest, which are the last rows
+        return rows, shared[rows] + rows / len(columns)
     return rows, shared[rows]
 
 
@@ -175,8 +177,8 @@ def _linked(columns: Columns, entity_keys: Sequence[str], depth: int) -> Ids:
     near = {row for rows in mentions if len(rows) <= FEW_MENTIONS for row in rows}
     if not near:
         return _NOTHING
-    beside = (rows.tolist() for rows in columns.by_name(entity_keys) if len(rows) <= FEW_MENTIONS)
-    linked = {row for rows in beside if not near.isdisjoint(rows) for row in rows} - naming
+    beside = (rows.tolist() for rows in columns.by_names_in(near, entity_keys) if len(rows) <= FEW_MENTIONS)
+    linked = {row for rows in beside for row in rows} - naming
     return np.array(sorted(linked)[:depth], dtype=np.int64)
 
 

@@ -21,13 +21,18 @@ from recordari.core.identity import AskedScope, Scope
 from recordari.memory.rules import Collection as Statistics
 from recordari.memory.rules import Trait
 from recordari.recall.rules.numbering import (
+    NO_ROWS,
     SCOPES,
     Floats,
     Ids,
     Mask,
     Numbers,
     RowBlock,
+    by_term,
+    gathered,
+    neighbours,
     reordered,
+    rows_by,
 )
 
 T = TypeVar("T")
@@ -36,6 +41,7 @@ K = TypeVar("K")
 FEWEST_QUOTED = 12  # terms that quote the beginning of a text
 BLOCK = 64  # rows that are multiplied at a time
 ITSELF = 0.9999  # above it, a token has met itself
+LARGE = 4_000  # rows; of more, counts are not kept, and only those that were found are ranked
 MOST_LINES = 1_200  # matches of words or of tokens: at most 4 bytes of each for every row
 MOST_CACHED = 12  # sorts of lines, and single values
 MOST_TOKENS = 1 << 16  # a token has two bytes
@@ -96,16 +102,19 @@ class Columns:
             new = self.rows if known is None else [self.rows[row] for row in np.flatnonzero(known[1] < 0).tolist()]
             block = RowBlock.of(new)
         numbers = Numbers() if known is None else known[0]._numbers
-        table, names = numbers.table(block), numbers.named(block)
-        terms, tokens = block.terms, block.tokens
-        if known is not None:
-            old, places = known
-            order = np.where(places < 0, len(old) + np.cumsum(places < 0) - 1, places)
-            joined = np.concatenate([old._table, table])
-            terms = reordered(np.concatenate([old._terms, terms]), joined["terms"], order)
-            tokens = reordered(np.concatenate([old._tokens, tokens]), joined["tokens"], order)
-            names = reordered(np.concatenate([old._names, names]), joined["names"], order)
-            table = joined[order]
+        if known is not None and block is NO_ROWS:
+            table, terms, tokens, names = known[0]._chosen(known[1])
+        else:
+            table, names = numbers.table(block), numbers.named(block)
+            terms, tokens = block.terms, block.tokens
+            if known is not None:
+                old, places = known
+                order = np.where(places < 0, len(old) + np.cumsum(places < 0) - 1, places)
+                joined = np.concatenate([old._table, table])
+                terms = reordered(np.concatenate([old._terms, terms]), joined["terms"], order)
+                tokens = reordered(np.concatenate([old._tokens, tokens]), joined["tokens"], order)
+                names = reordered(np.concatenate([old._names, names]), joined["names"], order)
+                table = joined[order]
         derived(self, "known", None)  # or the columns before those would be kept too
         derived(self, "new", None)
         derived(self, "_numbers", numbers)
@@ -113,12 +122,32 @@ class Columns:
         derived(self, "_terms", terms)
         derived(self, "_tokens", tokens)
         derived(self, "_names", names)
-        before, after = _neighbours(table["thread"], table["position"])
+        before, after = neighbours(table["thread"], table["position"])
         derived(self, "before", before)
         derived(self, "after", after)
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def is_large(self) -> bool:
+        return len(self.rows) > LARGE
+
+    def among(self, rows: Ids) -> Columns:
+        """The columns of these rows alone."""
+        return Columns(rows=[self.rows[row] for row in rows.tolist()], known=(self, rows), new=NO_ROWS)
+
+    def _chosen(self, rows: Ids) -> tuple[NDArray[np.void], NDArray[np.uint32], NDArray[np.uint16], Ids]:
+        """The table, terms, tokens and names of these rows."""
+        table, starts = self._table[rows], self._starts
+        terms = gathered(self._terms, starts["terms"][rows], table["terms"])
+        tokens = gathered(self._tokens, starts["tokens"][rows], table["tokens"])
+        return table, terms, tokens, gathered(self._names, starts["names"][rows], table["names"])
+
+    @cached_property
+    def _starts(self) -> Mapping[str, Ids]:
+        """Where the terms, tokens and names of each row begin."""
+        return {name: np.cumsum(self._table[name]) - self._table[name] for name in ("terms", "tokens", "names")}
 
     def are_worn(self, rows: int) -> bool:
         """Whether most numbers would be of rows that are gone, if columns of so many rows were made from these."""
@@ -139,7 +168,7 @@ class Columns:
     @cached_property
     def speakers(self) -> Mapping[str, Ids]:
         """The rows of each speaker."""
-        numbers, rows = self._numbers.speakers, _rows_by(self._table["speaker"])
+        numbers, rows = self._numbers.speakers, rows_by(self._table["speaker"])
         return {name: rows[number] for name, number in numbers.items() if number in rows}
 
     @cached_property
@@ -237,11 +266,13 @@ class Columns:
     def _name_rows(self) -> Ids:
         return np.repeat(np.arange(len(self.rows)), self._table["names"])
 
-    def by_name(self, left_out: Collection[str]) -> Iterable[Ids]:
-        """The rows that mention each name but these."""
-        numbers = {self._numbers.names[name] for name in left_out if name in self._numbers.names}
-        groups = _rows_by(self._names)
-        return (self._name_rows[places] for number, places in groups.items() if number not in numbers)
+    def by_names_in(self, rows: Collection[int], left_out: Collection[str]) -> Iterable[Ids]:
+        """The rows that mention each of the names in these rows, but the names that are left out."""
+        is_among = np.zeros(len(self.rows), dtype=np.bool_)
+        is_among[list(rows)] = True
+        numbers = set(self._names[is_among[self._name_rows]].tolist())
+        numbers -= {self._numbers.names[name] for name in left_out if name in self._numbers.names}
+        return (self._name_rows[self._names == number] for number in numbers)
 
     @cached_property
     def _cache(self) -> dict[Hashable, Any]:
@@ -249,16 +280,16 @@ class Columns:
 
     @cached_property
     def _speaker_terms(self) -> Mapping[str, Sequence[Ids]]:
-        return _by_term((_speaker_terms(speaker), rows) for speaker, rows in self.speakers.items())
+        return by_term((_speaker_terms(speaker), rows) for speaker, rows in self.speakers.items())
 
     @cached_property
     def _date_terms(self) -> Mapping[str, Sequence[Ids]]:
-        days = _rows_by(self._table["day"])
-        return _by_term((_date_terms(date.fromordinal(day)), rows) for day, rows in days.items())
+        days = rows_by(self._table["day"])
+        return by_term((_date_terms(date.fromordinal(day)), rows) for day, rows in days.items())
 
     def counts(self, terms: Sequence[str]) -> Ids:
         """How often each row has each term, and a last 0; a line for each term."""
-        return self.cached_lines("counts", terms, self._counts)
+        return self._counts(terms) if self.is_large else self.cached_lines("counts", terms, self._counts)
 
     def _counts(self, terms: Sequence[str]) -> Ids:
         # Flat: to find the places in two dimensions takes ten times as long.
@@ -429,35 +460,6 @@ class Columns:
         past = int(self._table["tokens"][: row + 1].sum())
         tokens: list[int] = self._tokens[past - int(self._table["tokens"][row]) : past].tolist()
         return tokens
-
-
-def _rows_by(values: Ids) -> dict[int, Ids]:
-    """The rows that have each value, in their order."""
-    if len(values) and (values == values[0]).all():
-        return {int(values[0]): np.arange(len(values))}
-    order = np.argsort(values, kind="stable")
-    names, starts = np.unique(values[order], return_index=True)
-    return dict(zip(names.tolist(), np.split(order, starts[1:]), strict=True)) if len(values) else {}
-
-
-def _neighbours(threads: Ids, positions: Ids) -> tuple[Ids, Ids]:
-    """For each row the index of the one before and of the one after it in its thread, or -1."""
-    if (positions < 0).all():  # nothing is in a thread
-        return np.full(len(threads), -1), np.full(len(threads), -1)
-    order = np.lexsort((positions, threads))
-    follows = (np.diff(threads[order]) == 0) & (np.diff(positions[order]) == 1)
-    before, after = np.full(len(threads), -1), np.full(len(threads), -1)
-    before[order[1:][follows]] = order[:-1][follows]
-    after[order[:-1][follows]] = order[1:][follows]
-    return before, after
-
-
-def _by_term(groups: Iterable[tuple[frozenset[str], Ids]]) -> dict[str, list[Ids]]:
-    by_term: dict[str, list[Ids]] = {}
-    for terms, rows in groups:
-        for term in terms:
-            by_term.setdefault(term, []).append(rows)
-    return by_term
 
 
 @lru_cache(maxsize=10_000)

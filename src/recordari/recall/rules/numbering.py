@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
@@ -182,6 +182,9 @@ class RowBlock:
         )
 
 
+NO_ROWS = RowBlock.of([])
+
+
 def _all_of(parts: Sequence[Any]) -> Any:
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)
@@ -190,10 +193,43 @@ def _all_of(parts: Sequence[Any]) -> Any:
 
 def reordered(flat: NDArray[Any], lengths: Ids, order: Ids) -> NDArray[Any]:
     """Parts of these lengths, which are one after another, in another order or without some of them."""
-    starts, chosen = np.cumsum(lengths) - lengths, lengths[order]
-    ends = np.cumsum(chosen)
-    moved = np.repeat(starts[order] - (ends - chosen), chosen)
+    return gathered(flat, (np.cumsum(lengths) - lengths)[order], lengths[order])
+
+
+def gathered(flat: NDArray[Any], starts: Ids, lengths: Ids) -> NDArray[Any]:
+    """The parts that begin there and have these lengths, one after another."""
+    moved = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
     return flat[moved + np.arange(len(moved))]
+
+
+def rows_by(values: Ids) -> dict[int, Ids]:
+    """The rows that have each value, in their order."""
+    if len(values) and (values == values[0]).all():
+        return {int(values[0]): np.arange(len(values))}
+    order = np.argsort(values, kind="stable")
+    names, starts = np.unique(values[order], return_index=True)
+    return dict(zip(names.tolist(), np.split(order, starts[1:]), strict=True)) if len(values) else {}
+
+
+def neighbours(threads: Ids, positions: Ids) -> tuple[Ids, Ids]:
+    """For each row the index of the one before and of the one after it in its thread, or -1."""
+    if (positions < 0).all():  # nothing is in a thread
+        return np.full(len(threads), -1), np.full(len(threads), -1)
+    order = np.lexsort((positions, threads))
+    follows = (np.diff(threads[order]) == 0) & (np.diff(positions[order]) == 1)
+    before, after = np.full(len(threads), -1), np.full(len(threads), -1)
+    before[order[1:][follows]] = order[:-1][follows]
+    after[order[:-1][follows]] = order[1:][follows]
+    return before, after
+
+
+def by_term(groups: Iterable[tuple[frozenset[str], Ids]]) -> dict[str, list[Ids]]:
+    """The rows of each term."""
+    by_term: dict[str, list[Ids]] = {}
+    for terms, rows in groups:
+        for term in terms:
+            by_term.setdefault(term, []).append(rows)
+    return by_term
 
 
 class _Numbering(dict[str, int]):
@@ -263,6 +299,15 @@ class SearchHits:
     """Whether the row mentions a name of the question, or is linked to one that does."""
     linked: Mask
     """Whether only a link leads to the row: it mentions a name that is beside one of the question in another item (X1)."""
+
+    def among(self, rows: Ids) -> SearchHits:
+        """The same for these rows alone, which are in ascending order and have every hit."""
+        return SearchHits(
+            hits=np.searchsorted(rows, self.hits),
+            similarity=self.similarity[rows],
+            entity=self.entity[rows],
+            linked=self.linked[rows],
+        )
 
 
 def search_hits(candidates: Sequence[Candidate], linked: Collection[UUID] = ()) -> SearchHits:

@@ -128,9 +128,13 @@ def ranked(
     explained: bool,
 ) -> list[Ranked]:
     """The candidates that answer best, best first; each choice lowers the rest of its session a little."""
-    hits = results.hits
-    if not len(hits):
+    if not len(results.hits):
         return []
+    rows = None
+    if columns.is_large:
+        rows = _with_rows_before(results.hits, columns)
+        columns, results = columns.among(rows), results.among(rows)
+    hits = results.hits
     features = features_of(question, columns, results, collection, weights)
     parts = weighed(features, weights)
     total = sum(parts.values(), np.zeros(len(hits)))
@@ -145,7 +149,7 @@ def ranked(
     return [
         Ranked(
             candidate=columns.rows[hits[hit]],
-            row=int(hits[hit]),
+            row=int(hits[hit] if rows is None else rows[hits[hit]]),
             score=score,
             parts={name: round(float(values[hit]), 4) for name, values in parts.items()} if explained else {},
             fit=float(base[hit]),
@@ -153,6 +157,12 @@ def ranked(
         )
         for hit, score in order
     ]
+
+
+def _with_rows_before(hits: Ids, columns: Columns) -> Ids:
+    """The hits and the rows before them, which lend them their words."""
+    before = columns.before[hits]
+    return np.union1d(hits, before[before >= 0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
