@@ -102,8 +102,9 @@ async def test_a_large_batch_is_one_statement_with_every_vector_and_name(chat: M
     await chat.remember(f"Yesterday {people[4]} called.", scope="user")
     with counted() as sent:
         await chat.remember_many(news)
-    assert [name for name in sent.statements if "insert_items" in name or "entities" in name] == [INSERT_ITEMS.name]
-    assert sent.statements[INSERT_ITEMS.name] == 1 and await waiting(chat) == {}
+    (name,) = [name for name in sent.statements if "insert_items" in name or "entities" in name]
+    assert name.endswith(INSERT_ITEMS.name)  # on a cluster it is a function on a node
+    assert sent.statements[name] == 1 and await waiting(chat) == {}
     at_once = await vectors_and_names(chat)
     assert at_once[news[2].content][1] == ["rosa berg"] and at_once[news[9].content][1] == ["kaya falk", "rosa berg"]
     assert all(vector for vector, _ in at_once.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -168,7 +169,14 @@ async def test_many_questions_at_once_fetch_it_once(ana: Memory, monkeypatch: py
         fetched[0] += len(read.rows)
         return read
 
+    build = process_cache._snapshot
+
+    def built_slowly(*given: Any, **options: Any) -> process_cache.Snapshot:
+        time.sleep(0.2)  # in its thread: others ask meanwhile
+        return build(*given, **options)
+
     monkeypatch.setattr(snapshot_storage, "find_snapshot_rows", counted)
+    monkeypatch.setattr(process_cache, "_snapshot", built_slowly)
     anew = Memory(ana.resources.replacing(SnapshotCache, SnapshotCache()), ana.identity)
     answers = await asyncio.gather(*(anew.recall(f"visit {number}", top_k=1) for number in range(20, 50)))
     assert [texts(answer) for answer in answers] == [[said] for said in SAID[20:50]]

@@ -329,10 +329,10 @@ class SnapshotCache:
         self._fetching.add(key)
         try:
             reads = await self._fetched(database, key, missing)
+            if before is None:
+                return await asyncio.to_thread(_snapshot, [], reads, state, before=None)
         finally:
             self._fetching.discard(key)
-        if before is None:
-            return await asyncio.to_thread(_snapshot, [], reads, state, before=None)
         new = set(missing)
         kept = [before.items[known[entry]] for entry in entries if entry not in new]
         return _snapshot(kept, reads, state, before=before)
