@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -169,17 +169,23 @@ async def test_many_questions_at_once_fetch_it_once(ana: Memory, monkeypatch: py
         fetched[0] += len(read.rows)
         return read
 
-    build = process_cache._snapshot
+    build, is_building, go_on = process_cache._snapshot, threading.Event(), threading.Event()
 
-    def built_slowly(*given: Any, **options: Any) -> process_cache.Snapshot:
-        time.sleep(0.2)  # in its thread: others ask meanwhile
+    def built_later(*given: Any, **options: Any) -> process_cache.Snapshot:
+        is_building.set()
+        go_on.wait(60)
         return build(*given, **options)
 
     monkeypatch.setattr(snapshot_storage, "find_snapshot_rows", counted)
-    monkeypatch.setattr(process_cache, "_snapshot", built_slowly)
+    monkeypatch.setattr(process_cache, "_snapshot", built_later)
     anew = Memory(ana.resources.replacing(SnapshotCache, SnapshotCache()), ana.identity)
-    answers = await asyncio.gather(*(anew.recall(f"visit {number}", top_k=1) for number in range(20, 50)))
-    assert [texts(answer) for answer in answers] == [[said] for said in SAID[20:50]]
+    asked = asyncio.gather(*(anew.recall(f"visit {number}", top_k=1) for number in range(20, 50)))
+    await asyncio.to_thread(is_building.wait, 60)
+    threading.Timer(2.0, go_on.set).start()
+    for _ in range(4):  # meanwhile
+        assert texts(await anew.recall("visit 17", top_k=1)) == [SAID[17]]
+    go_on.set()
+    assert [texts(answer) for answer in await asked] == [[said] for said in SAID[20:50]]
     assert fetched == [len(SAID)]
     assert await searched_in(anew) == "process"
 

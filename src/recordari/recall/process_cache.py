@@ -194,6 +194,7 @@ class SnapshotCache:
         if requests is not None and not requests.is_enough:
             return None
         state = await self._current_state(database, key, topics)
+        snapshot = self._snapshots.get(key, snapshot)  # another request may have fetched it meanwhile
         items = len(state.versions) // ENTRY
         if items > MOST_ITEMS:
             self._drop(key)
