@@ -52,6 +52,8 @@ def value_of(name: str, of_type: str, known: Mapping[str, Any]) -> str | None:
     """A value as text, as PostgreSQL reads it."""
     if of_type.endswith("[]"):
         element = value_of(name.removesuffix("s"), of_type[:-2], known)
+        if of_type == "real[]" and element is not None and element.startswith("["):  # the numbers of vectors
+            return "{" + element[1:-1] + "}"
         return None if element is None else '{"' + element.replace("\\", "\\\\").replace('"', '\\"') + '"}'
     if (given := known.get(name)) is not None and (of_type != "uuid" or _is_uuid(given)):
         return str(given)
