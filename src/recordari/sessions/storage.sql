@@ -135,8 +135,8 @@ WHERE tenant_id = %(tenant_id)s AND session_id = %(session_id)s AND owned_by = %
 -- name: list_resting_summaries
 -- The rolling summaries of open sessions without activity since then that the tenant's model has not embedded.
 SELECT s.summary_id FROM sessions s
-JOIN tenants t ON t.tenant_id = s.tenant_id
-JOIN items i ON i.tenant_id = s.tenant_id AND i.item_id = s.summary_id AND i.anonymized_at IS NULL AND i.deleted_at IS NULL
+JOIN tenants t ON t.tenant_id = %(tenant_id)s
+JOIN items i ON i.tenant_id = %(tenant_id)s AND i.item_id = s.summary_id AND i.anonymized_at IS NULL AND i.deleted_at IS NULL
 WHERE s.tenant_id = %(tenant_id)s AND s.status = 'open' AND s.active_at < %(before)s AND t.embedding_model IS NOT NULL
     AND NOT EXISTS (
         SELECT 1 FROM vectors v
