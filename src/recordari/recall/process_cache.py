@@ -326,7 +326,8 @@ class SnapshotCache:
         if before is not None and not missing and len(entries) == len(before.items):
             return replace(before, state=state)  # the same in another order
         if len(missing) > FETCHED and (state.waiting or key in self._fetching):
-            return None  # during an import, all of these would be fetched at every recall
+            # During an import they would be fetched at every recall, and while one request fetches them, by every other too.
+            return None
         self._fetching.add(key)
         try:
             reads = await self._fetched(database, key, missing)

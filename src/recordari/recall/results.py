@@ -2,7 +2,7 @@
 
 Long texts are also searched passage by passage; a text has one place in the answer, by its best passage.
 
-And the answers that contexts may ask for again, kept until the memory that they were found in changes.
+`RecallCache` keeps the answers that a context may ask for again, until the memory they were found in changes.
 """
 
 from __future__ import annotations
