@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import itertools
 import pickle
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -30,19 +29,18 @@ from recordari.evaluation.rules.measures import Floats
 from recordari.kit.resources import Resources
 from recordari.recall import results as product
 from recordari.recall.rules.ranking import Ranked
-from recordari.recall.rules.reranking import HALF, STEP, WEIGHT, blended
+from recordari.recall.rules.reranking import LEAST, MOST, WEIGHT, blended, log_odds
 from recordari.wiring import open_resources
 
 SETS = ("locomo", "longmemeval", "lifebench")
 BY_ALL = "longmemeval"
-GRID = tuple(itertools.product((-4.0, -3.0, -2.0, -1.0, 0.0), (1.0, 2.0, 3.0), (0.5, 0.7, 1.0, 1.3, 1.6)))
-"""Half, step and weight, as they are tried."""
-_SMALLEST = 1e-6
+WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
+"""Weights of what was read, as they are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One question: our scores of its first candidates, best first, their log-odds, and how much evidence each of them is."""
+    """One question: our scores of its first candidates, best first, their log-odds, and which are evidence."""
 
     own: tuple[float, ...]
     odds: tuple[float, ...]
@@ -69,9 +67,7 @@ async def collect(resources: Resources, data: Path, name: str, most: int, stores
             raise SystemExit("the cross-encoder did not answer in time: set RECORDARI_RERANK_TIMEOUT higher")
         head, scores = seen[0]
         refs = await references.of(memory, [str(item.candidate.item_id) for item in head])
-        shares = np.clip(np.array(scores), _SMALLEST, 1 - _SMALLEST)
-        odds = tuple(np.log(shares / (1 - shares)).tolist())
-        own = tuple(item.score for item in head)
+        own, odds = tuple(item.score for item in head), tuple(map(log_odds, scores))
         read.append(Read(own, odds, tuple(ref in one.evidence for ref in refs), len(one.evidence)))
     vars(product)["blended"] = blended
     return read
@@ -86,8 +82,8 @@ def figure(read: Sequence[Read], score: Callable[[Floats, Floats], Floats], *, c
     return float(np.mean([share == 1 for share in shares] if whole else shares))
 
 
-def added(half: float, step: float, weight: float) -> Callable[[Floats, Floats], Floats]:
-    return lambda own, odds: np.asarray(own + weight / (1 + np.exp((half - odds) / step)))
+def added(weight: float) -> Callable[[Floats, Floats], Floats]:
+    return lambda own, odds: np.asarray(own + weight * np.clip(odds, LEAST, MOST))
 
 
 def unread(own: Floats, odds: Floats) -> Floats:
@@ -100,14 +96,25 @@ def compare(sets: Mapping[str, Sequence[Read]], console: Console) -> None:
     def at(name: str, score: Callable[[Floats, Floats], Floats], cut: int = 10) -> float:
         return figure(sets[name], score, cut=cut, whole=name == BY_ALL and cut == 10)
 
-    tried = {setting: {name: at(name, added(*setting)) for name in sets} for setting in GRID}
+    tried = {weight: {name: at(name, added(weight)) for name in sets} for weight in WEIGHTS}
 
-    def chosen(names: Sequence[str]) -> tuple[float, float, float]:
-        return max(GRID, key=lambda setting: sum(tried[setting][name] for name in names))
+    def chosen(names: Sequence[str]) -> float:
+        return max(WEIGHTS, key=lambda weight: sum(tried[weight][name] for name in names))
 
-    shipped, every = added(HALF, STEP, WEIGHT), chosen(list(sets))
-    drawn = Table(title=f"half {HALF}, step {STEP}, weight {WEIGHT}; chosen on all: {every}")
-    titles = ("questions", "R@5", "read", "figure@10", "read", "chosen without it", "chosen on all", "all 20")
+    shipped, every = added(WEIGHT), chosen(list(sets))
+    drawn = Table(title=f"weight {WEIGHT}; chosen on all: {every}")
+    titles = (
+        "questions",
+        "R@1",
+        "read",
+        "R@5",
+        "read",
+        "figure@10",
+        "read",
+        "chosen without it",
+        "chosen on all",
+        "all 20",
+    )
     for column in ("", *titles):
         drawn.add_column(column, justify="right" if column else "left")
     rows = []
@@ -115,7 +122,8 @@ def compare(sets: Mapping[str, Sequence[Read]], console: Console) -> None:
         others = chosen([one for one in sets if one != name])
         ceiling = figure(read, unread, cut=20, whole=name == BY_ALL)
         of_ten = (at(name, unread), at(name, shipped), tried[others][name], tried[every][name], ceiling)
-        rows.append((at(name, unread, 5), at(name, shipped, 5), *of_ten))
+        before = [at(name, score, cut) for cut in (1, 5) for score in (unread, shipped)]
+        rows.append((*before, *of_ten))
         drawn.add_row(name, str(len(read)), *(f"{value:.3f}" for value in rows[-1]))
     drawn.add_row("mean", "", *(f"{value:.3f}" for value in np.mean(rows, axis=0)))
     console.print(drawn)

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from recordari.models.registry import DATA_MODELS, DATA_PACKAGE, HubOrigin, find_model
+from recordari.models.registry import DATA_MODELS, DATA_PACKAGE, HubOrigin, WheelOrigin, find_model
 from tools import models
 from tools.release import DIST, ROOT, digest, say, use
 
@@ -96,7 +96,8 @@ def _without_postgres(python: str, place: Path) -> Path:
 def _model_origins() -> list[str]:
     """The hub and each package that has a model of the profiles."""
     origins = [origin for name in DATA_MODELS for origin in find_model(name).origins]
-    return sorted({HUB if isinstance(origin, HubOrigin) else origin.distribution for origin in origins})
+    packages = {origin.distribution for origin in origins if isinstance(origin, WheelOrigin)}
+    return sorted(packages | {HUB for origin in origins if isinstance(origin, HubOrigin)})
 
 
 _PULL = f"""

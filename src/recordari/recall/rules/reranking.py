@@ -1,7 +1,7 @@
 """What a cross-encoder reads of each candidate, and how its scores join ours.
 
 It reads speaker, date and the part of the text that matches: without the first two it cannot tell who said it and when, and
-its time goes by length. What it says of a candidate is one more part of its score, between 0 and 1 like the others.
+its time goes by length. What it says of a candidate is one more part of its score.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from recordari.core import text
 from recordari.recall.rules.ranking import Ranked
 
 RERANKED = 20  # R4
-WEIGHT = 1.0
-"""The weight of the cross-encoder's part."""
-HALF, STEP = -2.0, 1.0
-"""The log-odds that count a half, and how far from there the part changes by a factor of e."""
+WEIGHT = 0.4
+"""The weight of the cross-encoder's log-odds."""
+LEAST, MOST = -6.0, 4.0
+"""Log-odds beyond these count no more."""
 MOST_CHARACTERS = 480  # about 120 tokens
 _SENTENCE = re.compile(r"(?:[^.!?。！？\n]|[.!?](?=\S)){1,240}[.!?。！？\n]*\s*")
 _SMALLEST = 1e-6
@@ -57,7 +57,7 @@ def _worth(found: Sequence[Collection[str]], terms: Mapping[str, float]) -> floa
 
 
 def log_odds(score: float) -> float:
-    """Of a score of the cross-encoder, 0 to 1: most are near 0, and an answer that stands in a chat is often below a tenth."""
+    """Of a score of the cross-encoder, 0 to 1. A turn that gives one of several items of an answer is often below a tenth."""
     return math.log((score + _SMALLEST) / (1 - score + _SMALLEST))
 
 
@@ -66,6 +66,6 @@ def blended(head: Sequence[Ranked], scores: Sequence[float]) -> list[Ranked]:
     joined = []
     for item, score in zip(head, scores, strict=True):
         odds = log_odds(score)
-        more = WEIGHT / (1 + math.exp((HALF - odds) / STEP))
+        more = WEIGHT * min(max(odds, LEAST), MOST)
         joined.append(replace(item, score=item.score + more, parts={**item.parts, "rerank": round(more, 4)}, read=odds))
     return sorted(joined, key=lambda item: -item.score)
