@@ -63,7 +63,7 @@ class Fit:
 
 UNREAD = Fit(-2.58, {"base": 0.88, "lead": 0.43, "other": -1.07, "agreed": 0.51})
 READ = Fit(-1.56, {"read": 0.33, "lead": 0.22})
-"""With a cross-encoder: it has read the question and the items together, and the other signs add nothing to that and the lead."""
+"""With a cross-encoder: it has read the question and the items together. The other signs add nothing to that and the lead."""
 
 UNLIKELY = 0.2
 """Below it an answer hardly contains what was asked."""
