@@ -308,7 +308,7 @@ def changed(tiny: ModelSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """Register the tiny model with other weights, made by a patch; returns the file of the patch."""
     origin = PatchOrigin(base="tiny", patch="changed.xz")
     spec = replace(tiny, name="changed", files=(pin("model.onnx", CHANGED), tiny.files[1]), origins=(origin,))
-    monkeypatch.setitem(registry.REGISTRY, "changed", spec)  # type: ignore[arg-type]
+    monkeypatch.setitem(registry.REGISTRY, "changed", spec)
     patch = tmp_path / "changed.xz"
     patch.write_bytes(lzma.compress(bytes((new - old) % 256 for new, old in zip(CHANGED, WEIGHTS, strict=True))))
     monkeypatch.setattr(PatchOrigin, "path", property(lambda _origin: patch))
