@@ -67,7 +67,8 @@ JOBS: dict[str, Job] = {
 }
 
 TOPICS: dict[str, Topic] = {
-    index.EMBED_TOPIC: Topic(handle=index.embed, batch=index.FULL_BATCH, strikes_off=True),
+    # Batches take turns at one model: with long texts, on a machine that does other work too, minutes pass.
+    index.EMBED_TOPIC: Topic(handle=index.embed, batch=index.FULL_BATCH, timeout=AN_HOUR, strikes_off=True),
     index.PASSAGES_TOPIC: Topic(handle=passages.cut_texts, batch=8, timeout=AN_HOUR, strikes_off=True),
     EXTRACT_TOPIC: Topic(handle=extract.extract, timeout=AN_HOUR, strikes_off=True, pause=DERIVED),
     JUDGE_TOPIC: Topic(handle=judge.judge, batch=20, timeout=600.0, strikes_off=True, pause=DERIVED),

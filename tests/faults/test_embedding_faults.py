@@ -11,6 +11,8 @@ import random
 import signal
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,9 @@ from recordari.config import Settings
 from recordari.core.items import NewItem
 from recordari.db.queries import Query
 from recordari.kit.resources import Resources
+from recordari.memory.index import EMBED_TOPIC
 from recordari.runner import background_worker, run_worker
+from recordari.schedule import TOPICS
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
 from recordari.worker.dispatch import Pace
@@ -143,6 +147,31 @@ async def test_a_broken_embedder_stops_no_write_and_no_keyword_recall(broken: Re
                 while (await counts(memory))["waiting"]:
                     await asyncio.sleep(0.1)
             assert (await counts(memory))["embedded"] == 20
+
+
+async def test_a_slow_embedder_is_waited_for_and_asked_once(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fast_forward = 600
+    topic = TOPICS[EMBED_TOPIC]
+    monkeypatch.setitem(TOPICS, EMBED_TOPIC, replace(topic, timeout=topic.timeout / fast_forward))
+    texts: list[str] = []
+
+    def slowly(request: Request) -> Reply:  # as if each request took five minutes
+        time.sleep(300 / fast_forward)
+        texts.extend(request.body["inputs"])
+        return _vectors(request)
+
+    with json_server(slowly) as server:
+        remote = {"embedding_provider": "tei", "embedding_url": server.url, "embedding_model": "four-numbers"}
+        async with open_resources(settings.model_copy(update=remote)) as resources:
+            memory = await _chat(resources)
+            await fill(memory, 10)
+            async with background_worker(resources.replacing(Pace, IMPATIENT)), asyncio.timeout(PATIENCE):
+                while (await counts(memory))["waiting"]:
+                    await asyncio.sleep(0.1)
+            assert (await counts(memory))["embedded"] == 10
+    assert len([text for text in texts if "parcel" in text]) == 10
 
 
 async def test_a_hanging_embedder_makes_one_recall_wait_and_no_other(settings: Settings) -> None:
