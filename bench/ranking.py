@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from recall import haystacks
+from recall import DIALOGUES, haystacks
 from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, tenant_id_of
@@ -297,7 +297,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--home", type=Path, default=Path("/var/tmp/recordari-bench"))
     parser.add_argument("--profile", choices=["best", "fast"], default="best")
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
+    parser.add_argument("--sets", nargs="+", choices=(*SETS, DIALOGUES), default=SETS)
     parser.add_argument("--questions", type=int, default=300, help="how many of each set, drawn with a fixed seed")
     parser.add_argument("--stores", type=int, default=None, help="only the first stores of each set")
     parser.add_argument("--ridge", type=float, default=RIDGE, help="how firmly a weight stays where it began")

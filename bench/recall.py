@@ -1,8 +1,10 @@
 """Recall quality on LoCoMo, LongMemEval, LifeBench and tau2 banking, through the public API, with an ablation of the arms.
 
     python bench/recall.py --data ../shared/data [--profile best] [--only locomo] [--questions 200]
+    python bench/recall.py --only dialogues --profile fast
 
 The histories, questions and measures are those of `recordari eval`; this adds the arms, switched on one by one, and documents.
+The dialogues are the memories that the cross-encoder learns from (`tools/reader`): no weight of the ranker was chosen on them.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -32,6 +35,9 @@ from recordari.runner import background_worker
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
 
+sys.path.append(str(Path(__file__).parents[1]))
+from tools.reader import dialogues
+
 RESULTS = Path(__file__).parent / "results"
 ABLATION: tuple[tuple[str, frozenset[Arm]], ...] = (
     ("text", frozenset({Arm.TEXT})),
@@ -52,9 +58,12 @@ FILES = {
 }
 
 
+DIALOGUES = "dialogues"
+
+
 def haystacks(name: str, data: Path) -> list[Haystack]:
-    """The histories of one data set in the folder of all."""
-    return load(data / FILES[name])[1]
+    """The histories of one data set in the folder of all, or the dialogues of the project."""
+    return dialogues.read_all() if name == DIALOGUES else load(data / FILES[name])[1]
 
 
 async def ask(
@@ -141,10 +150,10 @@ async def run(arguments: argparse.Namespace) -> None:
     settings = Settings(home=arguments.home, embedding_profile=arguments.profile)
     report: dict[str, Any] = {"profile": arguments.profile}
     async with open_resources(settings) as resources:
-        for name in FILES:
+        for name in [arguments.only] if arguments.only == DIALOGUES else FILES:
             if arguments.only and arguments.only != name:
                 continue
-            if not (arguments.data / name).exists():
+            if name != DIALOGUES and not (arguments.data / name).exists():
                 console.print(f"{name}: not measured, {arguments.data / name} is not there")
                 continue
             stores = haystacks(name, arguments.data)[: arguments.stores]
@@ -194,7 +203,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--home", type=Path, default=Path("/var/tmp/recordari-bench"))
     parser.add_argument("--profile", choices=["best", "fast", "thorough"], default="best")
-    parser.add_argument("--only", choices=["locomo", "longmemeval", "lifebench", "tau2"])
+    parser.add_argument("--only", choices=["locomo", "longmemeval", "lifebench", "tau2", DIALOGUES])
     parser.add_argument("--stores", type=int, default=None, help="only the first stores of each set")
     parser.add_argument("--questions", type=int, default=None, help="only the first questions of each store")
     parser.add_argument("--ablation", action="store_true", help="also with arms switched on one by one")
