@@ -2,6 +2,7 @@
 
     python bench/recall.py --data ../shared/data [--profile best] [--only locomo] [--questions 200]
     python bench/recall.py --only dialogues --profile fast
+    python bench/recall.py --data ../shared/data --profile fast --together      # all histories are users of one tenant
 
 The histories, questions and measures are those of `recordari eval`; this adds the arms, switched on one by one, and documents.
 The dialogues are the memories that the cross-encoder learns from (`tools/reader`): no weight of the ranker was chosen on them.
@@ -15,7 +16,7 @@ import json
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Role, tenant_id_of
 from recordari.evaluation.files import load
-from recordari.evaluation.retrieval import References, ingest, open_haystack, retrieve
+from recordari.evaluation.retrieval import References, ingest, open_haystack, remember, retrieve
 from recordari.evaluation.rules.formats import Haystack
 from recordari.evaluation.rules.measures import CUTS, Score
 from recordari.kit.resources import Resources
@@ -66,15 +67,39 @@ def haystacks(name: str, data: Path) -> list[Haystack]:
     return dialogues.read_all() if name == DIALOGUES else load(data / FILES[name])[1]
 
 
+Opening = Callable[[Resources, Haystack], Awaitable[Memory]]
+"""How the memory of a history is opened."""
+TOGETHER = "together"
+
+
+async def open_together(resources: Resources, store: Haystack) -> Memory:
+    """The memory of one of the users of a tenant that has all histories."""
+    await tenants.ensure_tenant(resources, TOGETHER)
+    memory = Memory(resources, Identity(tenant_id=tenant_id_of(TOGETHER), role=Role.ADMIN))
+    return memory.acting_as(user=store.name)
+
+
+async def remember_together(resources: Resources, data: Path) -> None:
+    """Put every history that is there, and the dialogues, into one tenant."""
+    await open_together(resources, haystacks(DIALOGUES, data)[0])
+    await Memory(resources, Identity(tenant_id=tenant_id_of(TOGETHER), role=Role.ADMIN)).update_tenant(
+        settings={"extraction": "off"}
+    )
+    names = [name for name in FILES if (data / name).exists()]
+    async with background_worker(resources):
+        for store in (store for name in (*names, DIALOGUES) for store in haystacks(name, data)):
+            await remember(await open_together(resources, store), store)
+
+
 async def ask(
-    resources: Resources, stores: Sequence[Haystack], arms: frozenset[Arm], most: int | None
+    resources: Resources, stores: Sequence[Haystack], arms: frozenset[Arm], most: int | None, opened: Opening
 ) -> tuple[dict[str, Score], list[float]]:
     """Ask every question; scores by category, and milliseconds of each recall."""
     scores: dict[str, Score] = defaultdict(Score)
     times: list[float] = []
     references = References()
     for store in stores:
-        memory = await open_haystack(resources, store)
+        memory = await opened(resources, store)
         for asked in store.with_evidence[:most]:
             started = time.perf_counter()
             found = await retrieve(memory, asked, references, arms=arms)
@@ -149,7 +174,10 @@ async def run(arguments: argparse.Namespace) -> None:
     console = Console(width=140)
     settings = Settings(home=arguments.home, embedding_profile=arguments.profile)
     report: dict[str, Any] = {"profile": arguments.profile}
+    opened = open_together if arguments.together else open_haystack
     async with open_resources(settings) as resources:
+        if arguments.together:
+            await remember_together(resources, arguments.data)
         for name in [arguments.only] if arguments.only == DIALOGUES else FILES:
             if arguments.only and arguments.only != name:
                 continue
@@ -158,10 +186,10 @@ async def run(arguments: argparse.Namespace) -> None:
                 continue
             stores = haystacks(name, arguments.data)[: arguments.stores]
             started = time.perf_counter()
-            count = await ingest(resources, stores)
+            count = 0 if arguments.together else await ingest(resources, stores)
             rate = count / (time.perf_counter() - started)
             console.print(f"{count} new turns of {len(stores)} stores ({rate:.0f}/s)")
-            scores, times = await ask(resources, stores, frozenset(Arm), arguments.questions)
+            scores, times = await ask(resources, stores, frozenset(Arm), arguments.questions, opened)
             times.sort()
             rows = [(one, scores[one]) for one in sorted(scores)]
             console.print(table(f"{name}, profile {arguments.profile}", rows))
@@ -179,7 +207,7 @@ async def run(arguments: argparse.Namespace) -> None:
             }
             if arguments.ablation:
                 ablated = [
-                    (title, (await ask(resources, stores, arms, arguments.questions))[0]["all"])
+                    (title, (await ask(resources, stores, arms, arguments.questions, opened))[0]["all"])
                     for title, arms in ABLATION
                 ]
                 console.print(table(f"{name}: arms switched on one by one", ablated))
@@ -206,6 +234,7 @@ def main() -> None:
     parser.add_argument("--only", choices=["locomo", "longmemeval", "lifebench", "tau2", DIALOGUES])
     parser.add_argument("--stores", type=int, default=None, help="only the first stores of each set")
     parser.add_argument("--questions", type=int, default=None, help="only the first questions of each store")
+    parser.add_argument("--together", action="store_true", help="all histories are users of one tenant")
     parser.add_argument("--ablation", action="store_true", help="also with arms switched on one by one")
     asyncio.run(run(parser.parse_args()))
 

@@ -49,7 +49,7 @@ from recordari.recall.ask import CitingAnswerer, ModelCitingAnswerer
 from recordari.recall.process_cache import SnapshotCache
 from recordari.recall.results import RecallCache
 from recordari.recall.rules.sources import Archive, history_weight
-from recordari.recall.search import Crowds
+from recordari.recall.search import Crowds, MemoryTerms
 from recordari.sessions.cache import SessionCache
 from recordari.sessions.messages import OpenSessions
 from recordari.sessions.summaries import ModelSummariser, OfflineSummariser, Summariser
@@ -141,6 +141,7 @@ def make_parts(settings: Settings, database: Database, *, owner_dsn: str | None)
         OpenSessions: OpenSessions(),
         SnapshotCache: SnapshotCache(),
         Crowds: Crowds(),
+        MemoryTerms: MemoryTerms(),
         Summariser: OfflineSummariser(),
         TenantCache: TenantCache(),
         TenantViews: TenantViews(),

@@ -18,6 +18,7 @@ from recordari.recall import process_cache, recall, snapshot_storage
 from recordari.recall.process_cache import SnapshotCache
 from recordari.recall.rules import candidates
 from recordari.recall.rules.arms import Depths
+from recordari.recall.search import MemoryTerms
 from recordari.recall.snapshot_storage import SnapshotRead
 from recordari.tenants import tenants
 from recordari.wiring import open_resources
@@ -91,6 +92,23 @@ async def both(ana: Memory, question: str, **filters: Any) -> tuple[Any, Any]:
     assert at_hand.trace is not None and at_hand.trace["searched_in"] == "process"
     assert searched.trace is not None and searched.trace["searched_in"] == "database"
     return at_hand, searched
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+async def test_what_others_say_changes_no_answer_of_the_database(ana: Memory, question: str) -> None:
+    async def answer() -> list[tuple[str, float]]:
+        # Neither at hand nor counted before.
+        resources = ana.resources.replacing(SnapshotCache, SnapshotCache()).replacing(MemoryTerms, MemoryTerms())
+        anew = Memory(resources, ana.identity)
+        return [(item.content, item.score) for item in (await anew.recall(question, top_k=10)).items]
+
+    before = await answer()
+    said = [f"Olga and Igor showed a kiln and a violin to Vera, visit {number % 60}" for number in range(300)]
+    bob = ana.acting_as(user="bob")
+    await bob.remember_many([NewItem(content=f"{text}, {n}", scope=Scope.USER) for n, text in enumerate(said)])
+    await work_off(ana, "embed")
+    ana.resources.forget_tenant(ana.identity.tenant_id)
+    assert await answer() == before
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

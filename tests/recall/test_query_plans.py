@@ -42,7 +42,7 @@ from recordari.recall import snapshot_storage
 from recordari.recall import storage as recall_storage
 from recordari.recall.rules.temporal.times import Interval
 from recordari.recall.search import exact_below
-from recordari.recall.storage import Search
+from recordari.recall.storage import Search, Visibility
 from recordari.sessions import storage as sessions_storage
 from recordari.tenants import tenants
 
@@ -224,6 +224,7 @@ def exact(owner_dsn: str, identity: Identity, wanted: Search) -> set[UUID]:
 async def test_words_are_found_by_the_text_index(resources: Resources) -> None:
     plan = await explained(resources, who(LARGE, "many"), replace(asked(terms={"w7": 1.0}), vector=None))
     assert plan.uses("Bitmap Index Scan", "items_text")
+    assert all("owner" in one["Index Cond"] for one in plan.plans if one.get("Index Name") == "items_text")
     assert not plan.uses("Index Scan", "items_by_event_time")
     assert not plan.reads_all("items")
 
@@ -243,6 +244,17 @@ async def test_how_rare_a_word_is_is_counted_in_the_text_index(resources: Resour
     explaining = cast("Database", ExplainingDatabase(resources.database, plan))
     await memory_storage.document_frequencies(explaining, who(LARGE), ["w7"])
     assert plan.uses("Bitmap Index Scan", "items_text")
+    assert not plan.reads_all("items")
+
+
+@of_one_server
+async def test_how_rare_a_word_is_in_a_memory_is_counted_by_owner(resources: Resources) -> None:
+    plan = Plan()
+    explaining = cast("Database", ExplainingDatabase(resources.database, plan))
+    area = Visibility(identity=who(LARGE, "many"), kinds=(Kind.CHAT_MESSAGE,), scopes=frozenset({AskedScope.USER}))
+    await snapshot_storage.count_terms(explaining, area, ["w7"], most=1_000)
+    assert plan.uses("Bitmap Index Scan", "items_text")
+    assert all("owner" in one["Index Cond"] for one in plan.plans if one.get("Index Name") == "items_text")
     assert not plan.reads_all("items")
 
 

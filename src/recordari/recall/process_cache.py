@@ -108,9 +108,17 @@ class Snapshot:
         both = marked(len(self.items), np.array(rows, dtype=np.int64))[self.links].all(axis=1)
         return [(self.items[fact].item_id, self.items[source].item_id) for fact, source in self.links[both].tolist()]
 
-    def collection(self, terms: Sequence[str]) -> Collection | None:
-        """How common terms are among the items that are no repetitions; None where it is not known which are."""
-        return self.columns.collection(terms, self.links[:, 0]) if self.links is not None else None
+    def collection(self, terms: Sequence[str]) -> Collection:
+        """How common terms are among the items that are no repetitions."""
+        return self.columns.collection(terms, self._repetitions)
+
+    @cached_property
+    def _repetitions(self) -> Ids:
+        """The rows of facts that repeat a message; where that was not read: of all facts, unless these are the most."""
+        if self.links is not None:
+            return self.links[:, 0]
+        facts = np.flatnonzero(self.columns.is_fact)
+        return facts if 2 * len(facts) < len(self.items) else facts[:0]
 
     def similarity(self, vector: NDArray[np.float32]) -> Floats:
         """How near each item is to a vector; not a number for an item without one."""

@@ -44,6 +44,7 @@ from recordari.recall.rules.sources import HISTORY_KINDS, Archive, RecallSetting
 from recordari.recall.rules.temporal.times import Interval, question_interval, written_interval
 from recordari.recall.search import (
     Crowds,
+    MemoryTerms,
     ReadQuestion,
     depths_of,
     exact_below,
@@ -148,7 +149,7 @@ class _Recall:
             line = await self._line()
             cached = await self._read_snapshot(view, line, asked)
             interval = await self._interval(asked().interval)
-            collection = await self._collection(view, asked().terms, cached)
+            collection = await self._collection(view, asked().terms, cached, line)
             search = self._search(asked(), view, collection, line, interval)
             embedding = asked().embedding
             if embedding.done():
@@ -256,10 +257,13 @@ class _Recall:
         )
 
     async def _collection(
-        self, view: TenantView, terms: Sequence[str], cached: tuple[Snapshot, bool] | None
+        self, view: TenantView, terms: Sequence[str], cached: tuple[Snapshot, bool] | None, line: Sequence[SessionId]
     ) -> Collection:
-        """How common the terms are: in the memory itself where it was read whole, else in the tenant."""
-        own = cached[0].collection(terms) if cached is not None else None
+        """How common the terms are: in the memory itself, or of a very large one in the tenant."""
+        if cached is not None:
+            return cached[0].collection(terms)
+        counted, visibility = self.resources.get(MemoryTerms), self._visibility(line)
+        own = await counted.collection(self.resources.database, visibility, terms)
         if own is not None:
             return own
         if not all(term in view.frequencies for term in terms):
@@ -284,22 +288,19 @@ class _Recall:
         is_whole = not request.is_past and request.source_id is None and not request.include_superseded
         if embedder is None or Arm.VECTOR not in request.arms or not is_whole:
             return None
-        visibility = Visibility(
-            identity=self.identity.viewpoint,
-            kinds=self.kinds,
-            scopes=self.scopes,
-            line=tuple(line),
-            archived=self._shows_archived,
-        )
         cached = await self.resources.get(SnapshotCache).read(
             self.resources.database,
-            visibility,
+            self._visibility(line),
             model_id=embedder.model_id,
             topics=INDEX_TOPICS,
             meanwhile=meanwhile,
         )
         self._mark("candidates")
         return cached
+
+    def _visibility(self, line: Sequence[SessionId]) -> Visibility:
+        viewpoint, archived = self.identity.viewpoint, self._shows_archived
+        return Visibility(identity=viewpoint, kinds=self.kinds, scopes=self.scopes, line=tuple(line), archived=archived)
 
     @property
     def kinds(self) -> tuple[str, ...]:

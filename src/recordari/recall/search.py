@@ -16,6 +16,7 @@ import numpy as np
 from recordari.core import text
 from recordari.core.cache import BoundedMap
 from recordari.core.identity import AskedScope, Identity, TenantId
+from recordari.db.database import Database
 from recordari.kit.resources import Resources
 from recordari.memory.rules import REQUEST_TERMS, Collection, QuestionWording, asked_by, embedded_text, entities_in
 from recordari.memory.tenant_view import TenantView
@@ -29,7 +30,8 @@ from recordari.recall.rules.ranking import Weights
 from recordari.recall.rules.sources import RecallSettings
 from recordari.recall.rules.steps import is_bridging
 from recordari.recall.rules.temporal.times import Interval, question_interval
-from recordari.recall.storage import Search
+from recordari.recall.snapshot_storage import Extent, count_terms
+from recordari.recall.storage import Search, Visibility
 
 MOST_POSTINGS = 4_000
 MOST_TERMS = 24
@@ -38,6 +40,10 @@ EXACT_BY_ROOT = 36
 """Times the root of a tenant's items: comparing so many vectors takes as long as its index needs to find a hundred of them."""
 CROWD_SECONDS = 300.0
 MOST_CROWDS = 10_000
+MOST_COUNTED = 20_000
+"""Items of a memory whose terms are counted."""
+MOST_FREQUENCIES = 1_000
+"""Terms of each such memory whose frequencies are kept."""
 SHORTEST_NAME = 3
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
@@ -116,6 +122,45 @@ class Crowds:
     def _key(identity: Identity, search: Search) -> tuple[Hashable, ...]:
         area = (tuple(search.kinds), search.scopes, tuple(search.line), search.archived, search.separate_facts)
         return identity.tenant_id, identity.viewpoint, search.model_id, *area
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    extent: Extent
+    frequencies: dict[str, int]
+
+
+class MemoryTerms:
+    """How common terms are in memories that are not read whole, as it was a moment ago.
+
+    Counted in the memory itself: in a tenant of many users, what others talk about says nothing about what is rare in this one.
+    """
+
+    def __init__(self) -> None:
+        self._known: BoundedMap[Visibility, _Counted] = BoundedMap(MOST_CROWDS, seconds=CROWD_SECONDS)
+
+    async def collection(self, database: Database, visibility: Visibility, terms: Sequence[str]) -> Collection | None:
+        """None for a memory so large that the tenant is much the same."""
+        terms, known = list(dict.fromkeys(terms)), self._known.get(visibility)
+        if known is None:
+            extent, frequencies = await count_terms(database, visibility, terms, most=MOST_COUNTED)
+            assert extent is not None
+            known = self._known.put(visibility, _Counted(extent, frequencies))
+        elif known.extent.items < MOST_COUNTED and (new := [term for term in terms if term not in known.frequencies]):
+            if len(known.frequencies) > MOST_FREQUENCIES:
+                known.frequencies.clear()
+                new = terms
+            known.frequencies.update((await count_terms(database, visibility, new, most=None))[1])
+        if known.extent.items >= MOST_COUNTED:
+            return None
+        return Collection(
+            items=known.extent.items,
+            mean_length=known.extent.mean_length,
+            frequencies={term: known.frequencies[term] for term in terms},
+        )
+
+    def forget_tenant(self, tenant_id: TenantId) -> None:
+        self._known.drop(lambda visibility, _: visibility.identity.tenant_id == tenant_id)
 
 
 OF_CONVERSATIONS = ("speaker", "own_words", "question", "dated", "disclosure", "wished", "following", "newer")

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from recordari.core.identity import AskedScope, Scope
 from recordari.core.items import Kind, Tier, Trust
-from recordari.db.database import Database
+from recordari.core.text import tsquery_literal
+from recordari.db.database import BatchedQuery, Database
 from recordari.db.pipeline import EncodedValue, RawAnswer, encoded
 from recordari.db.queries import Queries, Query, delegated
 from recordari.recall.request import SHOWN_COLUMNS
 from recordari.recall.rules.numbering import Floats, Ids, RowBlock
-from recordari.recall.storage import SearchVariant, Visibility, vector_parameters, visible_parameters
+from recordari.recall.storage import SearchVariant, Visibility, area_parameters
 
 queries = Queries(__name__)
 
@@ -256,22 +257,69 @@ async def find_snapshot_rows(
     return _read(await database.execute_raw(visibility.identity, query, values))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """How many items are visible, and how many terms they have on average; facts that repeat a message do not count."""
+
+    items: int
+    mean_length: float
+
+
+async def count_terms(
+    database: Database, visibility: Visibility, terms: Sequence[str], *, most: int | None
+) -> tuple[Extent | None, dict[str, int]]:
+    """In how many visible items each term occurs; and with `most` the extent of the memory, counted up to that."""
+    variant = _current(history=AskedScope.HISTORY in visibility.scopes, archived=visibility.archived)
+    fragments = {"live": variant.live, "visible": variant.visible, "no_repetition": queries.no_repetition.sql}
+    parameters = area_parameters(visibility.identity, visibility)
+    frequencies = BatchedQuery(
+        _named(queries.frequencies.filled(with_word=variant.with_word, **fragments), variant),
+        lambda rows: {term: int(row["frequency"]) for term, row in zip(terms, rows, strict=True)},
+        **parameters,
+        queries=[tsquery_literal([term]) for term in terms],
+    )
+    extent = BatchedQuery(
+        _named(queries.extent.filled(owned=_owned(variant), **fragments), variant),
+        lambda rows: Extent(items=int(rows[0]["items"]), mean_length=float(rows[0]["mean_length"])),
+        **parameters,
+        limit=most,
+    )
+    wanted: list[BatchedQuery[Any]] = [*([frequencies] if terms else []), *([extent] if most is not None else [])]
+    await database.read_batch(visibility.identity, wanted)
+    return extent.answer if most is not None else None, frequencies.answer if terms else {}
+
+
 @lru_cache(maxsize=10_000)
 def _query(query: Query, visibility: Visibility, topics: Sequence[str]) -> tuple[Query, Mapping[str, EncodedValue]]:
     """A query of a memory, and those of its parameters that stay the same."""
-    identity = visibility.identity
-    parameters = visible_parameters(identity, visibility) | vector_parameters(identity, visibility)
-    parameters |= {"topics": list(topics), "session_user": identity.user_id}
+    parameters = area_parameters(visibility.identity, visibility) | {
+        "topics": list(topics),
+        "session_user": visibility.identity.user_id,
+    }
     whole = filled(query, history=AskedScope.HISTORY in visibility.scopes, archived=visibility.archived)
     return whole, encoded(parameters)
+
+
+def _current(*, history: bool, archived: bool) -> SearchVariant:
+    return SearchVariant(past="holds_now", archived=archived, of_source=False, history=history)
+
+
+def _owned(variant: SearchVariant) -> str:
+    """What the owners have, one range of an index after another."""
+    owned = [queries.owned, *([queries.owned_history] if variant.history else [])]
+    return " UNION ALL ".join(f"({part.sql})" for part in owned)
+
+
+def _named(query: Query, variant: SearchVariant) -> Query:
+    """With a name of its own: the connection prepares statements by name."""
+    return replace(query, name=f"{query.name}_{variant.name}", binary=True)
 
 
 @lru_cache(maxsize=32)
 def filled(query: Query, *, history: bool, archived: bool) -> Query:
     """A query for memories with or without other sessions and what has faded."""
-    variant = SearchVariant(past="holds_now", archived=archived, of_source=False, history=history)
+    variant = _current(history=history, archived=archived)
     is_owned, is_changed = query == queries.owned_rows, query == queries.changed_rows
-    owned = [queries.owned, *([queries.owned_history] if history else [])]
     meant = (
         [queries.meanings, *([queries.meanings_history] if history else [])] if is_owned else [queries.meanings_of_new]
     )
@@ -285,13 +333,13 @@ def filled(query: Query, *, history: bool, archived: bool) -> Query:
         late_columns=", ".join(f"n.{name}" for name in _LATE),
     )
     whole = query.filled(snapshot=snapshot.sql).filled(
-        owned=" UNION ALL ".join(f"({part.sql})" for part in owned),
+        owned=_owned(variant),
         changes=queries.changes.sql,
         waiting=queries.waiting.sql,
         live=variant.live,
         visible=variant.visible,
     )
-    return delegated(replace(whole, name=f"{query.name}_{variant.name}", binary=True))
+    return delegated(_named(whole, variant))
 
 
 MEMORY_QUERIES = tuple(

@@ -117,3 +117,20 @@ WITH counted AS MATERIALIZED ({changes}), seen AS MATERIALIZED (
         FROM generate_series(0, length(%(entries)s::bytea) / 20 - 1) AS n)
 )
 {snapshot}
+
+-- name: no_repetition
+-- Fragment: no facts whose message is live: a word is not more common because facts repeat it.
+(i.kind <> 'fact' OR NOT EXISTS (
+        SELECT 1 FROM evidence e JOIN items s ON s.tenant_id = %(tenant_id)s AND s.item_id = e.source_item_id
+            AND s.invalid_at IS NULL AND s.superseded_by IS NULL AND s.deleted_at IS NULL AND s.anonymized_at IS NULL
+        WHERE e.tenant_id = %(tenant_id)s AND e.item_id = i.item_id OFFSET 0))
+
+-- name: extent
+-- How many items are visible, counted up to a limit, and how many terms they have on average.
+SELECT count(*) AS items, COALESCE(avg(octet_length(s.terms)) / 4, 0)::float8 AS mean_length FROM (
+    SELECT i.terms FROM ({owned}) i WHERE {live} AND {visible} AND {no_repetition} LIMIT %(limit)s) s
+
+-- name: frequencies
+-- In how many visible items each term occurs.
+SELECT (SELECT count(*) FROM ({with_word}) i WHERE {live} AND {visible} AND {no_repetition}) AS frequency
+FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS t (query, ordinal) ORDER BY t.ordinal

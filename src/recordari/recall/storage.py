@@ -104,7 +104,7 @@ def early_queries(search: Search) -> dict[str, Query]:
 @lru_cache(maxsize=32)
 def _early_queries(variant: SearchVariant) -> dict[str, Query]:
     listed = " UNION ALL ".join(queries.listed.filled(part=part).sql for part in variant.vector_parts)
-    fragments = {"live": variant.live, "visible": variant.visible, "listed": listed}
+    fragments = {"live": variant.live, "visible": variant.visible, "listed": listed, "with_word": variant.with_word}
     # Each variant has a name of its own, because the connection prepares statements by name.
     return {
         query.name.rpartition(".")[2]: replace(
@@ -295,6 +295,12 @@ class SearchVariant:
         return f"{visible} AND {queries.of_source.sql}" if self.of_source else visible
 
     @property
+    def with_word(self) -> str:
+        """What the owners have that matches `t.query`."""
+        parts = (queries.words_of_owners, queries.words_of_history)[: 1 + self.history]
+        return " UNION ALL ".join(f"({part.filled(word_columns=queries.word_columns.sql).sql})" for part in parts)
+
+    @property
     def vector_parts(self) -> Sequence[str]:
         """The conditions for vectors that the caller may see; no vector has two of them."""
         parts = [queries.vector_visible.sql, *([queries.vector_of_history.sql] if self.history else [])]
@@ -320,8 +326,7 @@ def _may_be_indexed(search: Search) -> bool:
 
 def search_parameters(identity: Identity, search: Search) -> dict[str, Any]:
     return {
-        **visible_parameters(identity, search),
-        **vector_parameters(identity, search),
+        **area_parameters(identity, search),
         **{name: getattr(search, name) or always for name, always in _ALWAYS.items()},
         "source_id": search.source_id,
     }
@@ -339,11 +344,15 @@ def _encoded_area(
     identity: Identity, kinds: tuple[str, ...], scopes: frozenset[AskedScope], line: tuple[SessionId, ...]
 ) -> Mapping[str, EncodedValue]:
     area = Visibility(identity=identity, kinds=kinds, scopes=scopes, line=line)
-    return encoded(visible_parameters(identity, area) | vector_parameters(identity, area) | _ALWAYS)
+    return encoded(area_parameters(identity, area) | _ALWAYS)
 
 
-def visible_parameters(identity: Identity, area: Search | Visibility) -> dict[str, Any]:
-    """The parameters of the fragment `visible`, for all times."""
+def area_parameters(identity: Identity, area: Search | Visibility) -> dict[str, Any]:
+    """The parameters of the fragments that say what is visible, for all times; owners are as the column `owner` writes them."""
+    ids = {AskedScope.TENANT: "", AskedScope.USER: identity.user_id, AskedScope.AGENT: identity.agent_id}
+    owners = [f"{scope}:{owner}" for scope, owner in ids.items() if scope in area.scopes and owner is not None]
+    line = [session_thread(identity.owned_by, session_id) for session_id in area.line]
+    sessions = session_thread(identity.owned_by, SessionId(""))
     return {
         "kinds": list(area.kinds),
         "tenant_scope": AskedScope.TENANT in area.scopes,
@@ -356,17 +365,7 @@ def visible_parameters(identity: Identity, area: Search | Visibility) -> dict[st
         "history_kinds": list(HISTORY_KINDS),
         "since": BEGINNING,
         "until": END,
-    }
-
-
-def vector_parameters(identity: Identity, search: Search | Visibility) -> dict[str, Any]:
-    """The owners of visible vectors, as the column `owner` writes them."""
-    ids = {AskedScope.TENANT: "", AskedScope.USER: identity.user_id, AskedScope.AGENT: identity.agent_id}
-    owners = [f"{scope}:{owner}" for scope, owner in ids.items() if scope in search.scopes and owner is not None]
-    line = [session_thread(identity.owned_by, session_id) for session_id in search.line]
-    sessions = session_thread(identity.owned_by, SessionId(""))
-    return {
-        "owners": owners + (line if AskedScope.SESSION in search.scopes else []),
+        "owners": owners + (line if AskedScope.SESSION in area.scopes else []),
         "line_owners": line,
         "history_from": sessions,
         "history_to": sessions[:-1] + chr(ord(sessions[-1]) + 1),

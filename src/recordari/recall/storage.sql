@@ -91,17 +91,28 @@ WHERE i.tenant_id = %(tenant_id)s AND i.model_id = %(model_id)s AND {vector_live
     AND COALESCE({visible_vectors}, false)
 ORDER BY i.embedding::halfvec({dimensions}) <#> %(vector)s::halfvec({dimensions}) LIMIT %(vector_depth)s
 
+-- name: word_columns
+-- Fragment: what decides whether an item with a word is visible.
+i.item_id, i.kind, i.scope, i.owned_by, i.user_id, i.agent_id, i.session_id, i.source_id, i.event_time, i.created_at, i.valid_at,
+        i.invalid_at, i.retired_at, i.superseded_by, i.tier, i.archived_at, i.deleted_at, i.anonymized_at, i.tsv
+
+-- name: words_of_owners
+-- Fragment: what these owners have with a word, found by owner and word. OFFSET 0 keeps the planner from any other index.
+SELECT w.* FROM unnest(%(owners)s::text[]) AS o (owner) CROSS JOIN LATERAL (
+        SELECT {word_columns} FROM items i
+        WHERE i.tenant_id = %(tenant_id)s AND i.owner COLLATE "POSIX" = o.owner AND i.tsv @@ t.query OFFSET 0) w
+
+-- name: words_of_history
+-- Fragment: the same for the other sessions of a user.
+SELECT {word_columns} FROM items i
+        WHERE i.tenant_id = %(tenant_id)s AND i.owner COLLATE "POSIX" > %(history_from)s AND i.owner COLLATE "POSIX" < %(history_to)s
+            AND i.owner <> ALL(%(line_owners)s) AND i.tsv @@ t.query OFFSET 0
+
 -- name: worded
 -- The items that have any of the terms, best first.
-SELECT i.item_id, sum(t.weight * i.rank) AS score
+SELECT i.item_id, sum(t.weight * ts_rank(i.tsv, t.query, 1)) AS score
 FROM unnest(%(queries)s::tsquery[], %(weights)s::real[]) AS t (query, weight)
--- OFFSET 0 forces the index of words: a generic plan would rather walk the index by time, whose range holds everything.
-CROSS JOIN LATERAL (
-    SELECT i.item_id, i.kind, i.scope, i.owned_by, i.user_id, i.agent_id, i.session_id, i.source_id, i.event_time,
-        i.created_at, i.valid_at, i.invalid_at, i.retired_at, i.superseded_by, i.tier, i.archived_at, i.deleted_at, i.anonymized_at,
-        ts_rank(i.tsv, t.query, 1) AS rank
-    FROM items i
-    WHERE i.tenant_id = %(tenant_id)s AND i.tsv @@ t.query OFFSET 0) i
+CROSS JOIN LATERAL ({with_word}) i
 WHERE {live} AND {visible}
 GROUP BY i.item_id ORDER BY score DESC, i.item_id DESC LIMIT %(depth)s
 
