@@ -49,6 +49,7 @@ from recordari.recall.search import (
     depths_of,
     exact_below,
     filters_of,
+    goes_by_owner,
     rare_terms,
     read_question,
     scope_weights,
@@ -262,8 +263,7 @@ class _Recall:
         """How common the terms are: in the memory itself, or of a very large one in the tenant."""
         if cached is not None:
             return cached[0].collection(terms)
-        counted, visibility = self.resources.get(MemoryTerms), self._visibility(line)
-        own = await counted.collection(self.resources.database, visibility, terms)
+        own = await self.resources.get(MemoryTerms).collection(self.resources.database, self._visibility(line), terms)
         if own is not None:
             return own
         if not all(term in view.frequencies for term in terms):
@@ -459,6 +459,7 @@ class _Recall:
             include_superseded=request.include_superseded,
             source_id=request.source_id,
             exact_below=exact_below(view.items, indexed_from=self.resources.settings.vector_index_from),
+            by_owner=goes_by_owner(collection),
             separate_facts=self._has_repetitions(view),
             depths=depths_of(request.arms, many=request.top_k > AGENT_TOP_K),
         )

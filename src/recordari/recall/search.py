@@ -42,6 +42,8 @@ CROWD_SECONDS = 300.0
 MOST_CROWDS = 10_000
 MOST_COUNTED = 20_000
 """Items of a memory whose terms are counted."""
+MOST_ALIKE = 200_000
+"""Items of a tenant of which such a memory is a large part."""
 MOST_FREQUENCIES = 1_000
 """Terms of each such memory whose frequencies are kept."""
 SHORTEST_NAME = 3
@@ -161,6 +163,11 @@ class MemoryTerms:
 
     def forget_tenant(self, tenant_id: TenantId) -> None:
         self._known.drop(lambda visibility, _: visibility.identity.tenant_id == tenant_id)
+
+
+def goes_by_owner(collection: Collection) -> bool:
+    """Whether words are looked up in the memory alone; a large one may be so much of its tenant that this takes longer."""
+    return not MOST_COUNTED <= collection.items <= MOST_ALIKE
 
 
 OF_CONVERSATIONS = ("speaker", "own_words", "question", "dated", "disclosure", "wished", "following", "newer")

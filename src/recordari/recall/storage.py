@@ -61,6 +61,8 @@ class Search:
     """Only chunks of documents of this source."""
     follows_links: bool = False
     """A name beside one of the question in an item leads to other items that mention it (X1)."""
+    by_owner: bool = True
+    """Whether words are looked up in the memory alone; of a large part of the tenant in all of it."""
     separate_facts: bool = False
     """The depth of an arm counts for facts and for other kinds on their own, so that no fact displaces a message."""
     exact_below: int | None = None
@@ -270,10 +272,12 @@ class SearchVariant:
     archived: bool
     of_source: bool
     history: bool
+    by_owner: bool = True
 
     @property
     def name(self) -> str:
         flags = {"hidden": not self.archived, "of_source": self.of_source, "history": self.history}
+        flags |= {"by_tenant": not self.by_owner}
         return "_".join([self.past, *(name for name, is_set in flags.items() if is_set)])
 
     @property
@@ -296,8 +300,9 @@ class SearchVariant:
 
     @property
     def with_word(self) -> str:
-        """What the owners have that matches `t.query`."""
-        parts = (queries.words_of_owners, queries.words_of_history)[: 1 + self.history]
+        """What matches `t.query`: all that the owners have of it, and perhaps what others have."""
+        parts = [queries.words_of_owners, queries.words_of_history][: 1 + self.history]
+        parts = parts if self.by_owner else [queries.words_of_tenant]
         return " UNION ALL ".join(f"({part.filled(word_columns=queries.word_columns.sql).sql})" for part in parts)
 
     @property
@@ -316,6 +321,7 @@ def variant_of(search: Search) -> SearchVariant:
         archived=search.archived or past == "held_then",
         of_source=search.source_id is not None,
         history=AskedScope.HISTORY in search.scopes,
+        by_owner=search.by_owner,
     )
 
 
