@@ -57,8 +57,6 @@ FILES = {
     "longmemeval": "longmemeval/longmemeval_s_dev60.json.gz",
     "lifebench": "lifebench/lifebench_en_dev3.json.gz",
 }
-
-
 DIALOGUES = "dialogues"
 
 
@@ -74,17 +72,15 @@ TOGETHER = "together"
 
 async def open_together(resources: Resources, store: Haystack) -> Memory:
     """The memory of one of the users of a tenant that has all histories."""
-    await tenants.ensure_tenant(resources, TOGETHER)
-    memory = Memory(resources, Identity(tenant_id=tenant_id_of(TOGETHER), role=Role.ADMIN))
+    tenant = await tenants.ensure_tenant(resources, TOGETHER)
+    memory = Memory(resources, Identity(tenant_id=tenant.tenant_id, role=Role.ADMIN))
+    if tenant.settings.get("extraction") != "off":
+        await memory.update_tenant(settings={"extraction": "off"})
     return memory.acting_as(user=store.name)
 
 
 async def remember_together(resources: Resources, data: Path) -> None:
     """Put every history that is there, and the dialogues, into one tenant."""
-    await open_together(resources, haystacks(DIALOGUES, data)[0])
-    await Memory(resources, Identity(tenant_id=tenant_id_of(TOGETHER), role=Role.ADMIN)).update_tenant(
-        settings={"extraction": "off"}
-    )
     names = [name for name in FILES if (data / name).exists()]
     async with background_worker(resources):
         for store in (store for name in (*names, DIALOGUES) for store in haystacks(name, data)):
@@ -220,7 +216,7 @@ async def run(arguments: argparse.Namespace) -> None:
     console.print(summary(report, arguments.profile))
     console.print("bench/ranking.py has what weights learnt without a set are worth on it")
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"recall-{arguments.profile}.json"
+    path = RESULTS / f"recall-{arguments.profile}{'-together' if arguments.together else ''}.json"
     path.write_text(json.dumps(report, indent=1))
     console.print(f"written to bench/results/{path.name}")
 

@@ -14,7 +14,7 @@ from recordari.app import Memory
 from recordari.config import Settings
 from recordari.core.identity import Identity, Scope
 from recordari.core.items import NewItem
-from recordari.recall import process_cache, recall, snapshot_storage
+from recordari.recall import process_cache, recall, search, snapshot_storage
 from recordari.recall.process_cache import SnapshotCache
 from recordari.recall.rules import candidates
 from recordari.recall.rules.arms import Depths
@@ -109,6 +109,16 @@ async def test_what_others_say_changes_no_answer_of_the_database(ana: Memory, qu
     await work_off(ana, "embed")
     ana.resources.forget_tenant(ana.identity.tenant_id)
     assert await answer() == before
+
+
+async def test_questions_asked_together_count_their_words(ana: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "MOST_FREQUENCIES", 1)  # each makes room for itself
+    resources = ana.resources.replacing(SnapshotCache, SnapshotCache()).replacing(MemoryTerms, MemoryTerms())
+    anew = Memory(resources, ana.identity)
+    await anew.recall("the violin of Olga")
+    asked = [f"the violin of {name} and the {thing}" for name in NAMES for thing in THINGS]
+    answers = await asyncio.gather(*(anew.recall(one) for one in asked))
+    assert all(answer.items for answer in answers)
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

@@ -6,7 +6,7 @@ import asyncio
 import math
 import re
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -30,7 +30,7 @@ from recordari.recall.rules.ranking import Weights
 from recordari.recall.rules.sources import RecallSettings
 from recordari.recall.rules.steps import is_bridging
 from recordari.recall.rules.temporal.times import Interval, question_interval
-from recordari.recall.snapshot_storage import Extent, count_terms
+from recordari.recall.snapshot_storage import Extent, count_terms, find_extent
 from recordari.recall.storage import Search, Visibility
 
 MOST_POSTINGS = 4_000
@@ -129,7 +129,7 @@ class Crowds:
 @dataclass(frozen=True, slots=True)
 class _Counted:
     extent: Extent
-    frequencies: dict[str, int]
+    frequencies: dict[str, int] = field(default_factory=dict)
 
 
 class MemoryTerms:
@@ -143,23 +143,20 @@ class MemoryTerms:
 
     async def collection(self, database: Database, visibility: Visibility, terms: Sequence[str]) -> Collection | None:
         """None for a memory so large that the tenant is much the same."""
-        terms, known = list(dict.fromkeys(terms)), self._known.get(visibility)
+        known = self._known.get(visibility)
         if known is None:
-            extent, frequencies = await count_terms(database, visibility, terms, most=MOST_COUNTED)
-            assert extent is not None
-            known = self._known.put(visibility, _Counted(extent, frequencies))
-        elif known.extent.items < MOST_COUNTED and (new := [term for term in terms if term not in known.frequencies]):
-            if len(known.frequencies) > MOST_FREQUENCIES:
-                known.frequencies.clear()
-                new = terms
-            known.frequencies.update((await count_terms(database, visibility, new, most=None))[1])
+            extent = await find_extent(database, visibility, most=MOST_COUNTED)
+            known = self._known.put(visibility, _Counted(extent))
         if known.extent.items >= MOST_COUNTED:
             return None
-        return Collection(
-            items=known.extent.items,
-            mean_length=known.extent.mean_length,
-            frequencies={term: known.frequencies[term] for term in terms},
-        )
+        # Held here: while the database counts, another question may make room.
+        frequencies = {term: count for term in terms if (count := known.frequencies.get(term)) is not None}
+        if new := [term for term in dict.fromkeys(terms) if term not in frequencies]:
+            frequencies |= await count_terms(database, visibility, new)
+            if len(known.frequencies) > MOST_FREQUENCIES:
+                known.frequencies.clear()
+            known.frequencies.update(frequencies)
+        return Collection(items=known.extent.items, mean_length=known.extent.mean_length, frequencies=frequencies)
 
     def forget_tenant(self, tenant_id: TenantId) -> None:
         self._known.drop(lambda visibility, _: visibility.identity.tenant_id == tenant_id)

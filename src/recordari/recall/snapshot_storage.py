@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from recordari.core.identity import AskedScope, Scope
 from recordari.core.items import Kind, Tier, Trust
 from recordari.core.text import tsquery_literal
-from recordari.db.database import BatchedQuery, Database
+from recordari.db.database import Database
 from recordari.db.pipeline import EncodedValue, RawAnswer, encoded
 from recordari.db.queries import Queries, Query, delegated
 from recordari.recall.request import SHOWN_COLUMNS
@@ -265,28 +265,43 @@ class Extent:
     mean_length: float
 
 
-async def count_terms(
-    database: Database, visibility: Visibility, terms: Sequence[str], *, most: int | None
-) -> tuple[Extent | None, dict[str, int]]:
-    """In how many visible items each term occurs; and with `most` the extent of the memory, counted up to that."""
-    variant = _current(history=AskedScope.HISTORY in visibility.scopes, archived=visibility.archived)
-    fragments = {"live": variant.live, "visible": variant.visible, "no_repetition": queries.no_repetition.sql}
-    parameters = area_parameters(visibility.identity, visibility)
-    frequencies = BatchedQuery(
-        _named(queries.frequencies.filled(with_word=variant.with_word, **fragments), variant),
-        lambda rows: {term: int(row["frequency"]) for term, row in zip(terms, rows, strict=True)},
-        **parameters,
+async def find_extent(database: Database, visibility: Visibility, *, most: int) -> Extent:
+    """The extent of a memory, counted up to so many items."""
+    query = _counting(queries.extent, visibility)
+    (row,) = await database.execute(
+        visibility.identity, query, **area_parameters(visibility.identity, visibility), limit=most
+    )
+    return Extent(items=row[0], mean_length=row[1])
+
+
+async def count_terms(database: Database, visibility: Visibility, terms: Sequence[str]) -> dict[str, int]:
+    """In how many visible items each term occurs."""
+    rows = await database.execute(
+        visibility.identity,
+        _counting(queries.frequencies, visibility),
+        **area_parameters(visibility.identity, visibility),
         queries=[tsquery_literal([term]) for term in terms],
     )
-    extent = BatchedQuery(
-        _named(queries.extent.filled(owned=_owned(variant), **fragments), variant),
-        lambda rows: Extent(items=int(rows[0]["items"]), mean_length=float(rows[0]["mean_length"])),
-        **parameters,
-        limit=most,
+    return {term: count for term, (count,) in zip(terms, rows, strict=True)}
+
+
+def _counting(query: Query, visibility: Visibility) -> Query:
+    return _counting_variant(query, history=AskedScope.HISTORY in visibility.scopes, archived=visibility.archived)
+
+
+@lru_cache(maxsize=32)
+def _counting_variant(query: Query, *, history: bool, archived: bool) -> Query:
+    variant = _current(history=history, archived=archived)
+    return _named(
+        query.filled(
+            owned=_owned(variant),
+            with_word=variant.with_word,
+            live=variant.live,
+            visible=variant.visible,
+            no_repetition=queries.no_repetition.sql,
+        ),
+        variant,
     )
-    wanted: list[BatchedQuery[Any]] = [*([frequencies] if terms else []), *([extent] if most is not None else [])]
-    await database.read_batch(visibility.identity, wanted)
-    return extent.answer if most is not None else None, frequencies.answer if terms else {}
 
 
 @lru_cache(maxsize=10_000)

@@ -104,9 +104,11 @@ SELECT w.* FROM unnest(%(owners)s::text[]) AS o (owner) CROSS JOIN LATERAL (
 
 -- name: words_of_history
 -- Fragment: the same for the other sessions of a user, by the user: in this index a range of owners would be read from both ends.
-SELECT {word_columns} FROM items i
-        WHERE i.tenant_id = %(tenant_id)s AND i.user_id COLLATE "POSIX" = %(history_user)s AND i.scope = 'session'
-            AND i.owner <> ALL(%(line_owners)s) AND i.tsv @@ t.query OFFSET 0
+-- The scope is compared afterwards, or the index by scope would be taken, which reads the sessions of everybody.
+SELECT w.* FROM (
+        SELECT {word_columns} FROM items i
+        WHERE i.tenant_id = %(tenant_id)s AND i.user_id COLLATE "POSIX" = %(history_user)s AND i.tsv @@ t.query OFFSET 0) w
+    WHERE w.scope = 'session' AND w.session_id <> ALL(%(line)s)
 
 -- name: words_of_tenant
 -- Fragment: the same of the whole tenant, which takes a tenth less for a memory that is a large part of it.
