@@ -277,11 +277,18 @@ async def test_neighbours_are_found_by_their_thread(resources: Resources) -> Non
 
 
 @of_one_server
-async def test_a_day_asked_about_is_found_by_time(resources: Resources) -> None:
-    day = Interval(start=datetime(2025, 5, 2, tzinfo=UTC), end=datetime(2025, 5, 3, tzinfo=UTC))
-    plan = await explained(resources, who(LARGE, "many"), replace(asked(), interval=day))
-    assert any(plan.uses(node, "items_by_event_time") for node in ("Index Scan", "Bitmap Index Scan"))
-    assert not plan.reads_all("items")
+@pytest.mark.parametrize("scope", [AskedScope.USER, AskedScope.HISTORY])
+async def test_a_time_asked_about_is_found_by_owner_whatever_others_did_then(
+    resources: Resources, scope: AskedScope
+) -> None:
+    start = datetime.now(UTC) - timedelta(days=1)
+    lately = Interval(start=start, end=start + timedelta(days=2))
+    wanted = replace(asked(), interval=lately, scopes=frozenset({scope})).with_vector(None, None)
+    plan = await explained(resources, who(LARGE, "user-7"), wanted)
+    by_time = [node for node in plan.plans if f"'{start:%Y-%m-%d}" in node.get("Index Cond", "")]
+    assert {node["Index Name"] for node in by_time} == {"items_of_owner"}
+    assert all("owner" in node["Index Cond"] for node in by_time)
+    assert sum(node["Actual Rows"] * node["Actual Loops"] for node in by_time) <= 80  # its own
 
 
 @of_one_server

@@ -123,11 +123,24 @@ WHERE {live} AND {visible}
 GROUP BY i.item_id ORDER BY score DESC, i.item_id DESC LIMIT %(depth)s
 
 -- name: timely
--- The items of the interval in question, latest first.
-SELECT i.item_id FROM items i
-WHERE i.tenant_id = %(tenant_id)s AND i.event_time >= %(interval_start)s AND i.event_time < %(interval_end)s
-    AND {live} AND {visible}
-ORDER BY i.event_time DESC LIMIT %(depth)s
+-- The items of the interval in question, latest first: those of each owner by owner and time, and those of the other sessions of a
+-- user, which are many owners. What others in the tenant did at that time is not read. What is visible is looked at afterwards,
+-- or the index by scope would be taken, which reads the sessions of everybody.
+SELECT t.item_id FROM (
+    SELECT i.item_id, i.event_time FROM unnest(%(owners)s::text[]) AS o (owner) CROSS JOIN LATERAL (
+        SELECT i.item_id, i.event_time FROM (
+            SELECT i.* FROM items i
+            WHERE i.tenant_id = %(tenant_id)s AND i.owner COLLATE "C" = o.owner
+                AND i.event_time >= %(interval_start)s AND i.event_time < %(interval_end)s
+            ORDER BY i.event_time DESC OFFSET 0) i
+        WHERE {live} AND {visible} ORDER BY i.event_time DESC LIMIT %(depth)s) i
+    UNION ALL SELECT i.item_id, i.event_time FROM (
+        SELECT i.* FROM items i
+        WHERE i.tenant_id = %(tenant_id)s AND %(history_user)s::text IS NOT NULL
+            AND i.owner COLLATE "C" > %(history_from)s AND i.owner COLLATE "C" < %(history_to)s
+            AND i.event_time >= %(interval_start)s AND i.event_time < %(interval_end)s OFFSET 0) i
+    WHERE i.owner <> ALL(%(line_owners)s) AND {live} AND {visible}
+) t ORDER BY t.event_time DESC LIMIT %(depth)s
 
 -- name: naming
 -- The items that mention entities of the question, those with most of them first. A name may be in thousands of items and few
