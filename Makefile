@@ -252,9 +252,16 @@ test-origins: mirror ## Install from that copy alone, with index and model hub o
 quantise: $(VENV)/.installed-dev ## Quantise an embedding model from its original weights (SOURCE, TARGET: folders)
 	@$(BIN)/python -m tools.quantise $(SOURCE) $(TARGET)
 
+# Without these, memory that torch gives back and takes again costs more than the arithmetic.
+TORCH_MEMORY := MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=8589934592
+
 .PHONY: reader
 reader: $(VENV)/.installed-dev ## Train the cross-encoder of the profile thorough, and write its patch (needs torch and onnx, about an hour)
-	@MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=8589934592 $(BIN)/python -m tools.reader.train $(ARGS)
+	@$(TORCH_MEMORY) $(BIN)/python -m tools.training.reader $(ARGS)
+
+.PHONY: embedder
+embedder: $(VENV)/.installed-dev ## Train the embedding model of the profile best, and write its patch (needs torch and onnx, about half an hour)
+	@$(TORCH_MEMORY) $(BIN)/python -m tools.training.embedder $(ARGS)
 
 .PHONY: image
 image: dist $(VENV)/.installed-dev ## Build both images with buildah (BASE=an image with Python and venv)

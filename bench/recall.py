@@ -5,7 +5,8 @@
     python bench/recall.py --data ../shared/data --profile fast --together      # all histories are users of one tenant
 
 The histories, questions and measures are those of `recordari eval`; this adds the arms, switched on one by one, and documents.
-The dialogues are the memories that the cross-encoder learns from (`tools/reader`): no weight of the ranker was chosen on them.
+The dialogues are the memories that our models learn from (`tools/training`): measure them with `fast`, which learns nothing.
+No weight of the ranker was chosen on them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from recordari.tenants import tenants
 from recordari.wiring import open_resources
 
 sys.path.append(str(Path(__file__).parents[1]))
-from tools.reader import dialogues
+from tools.training import dialogues
 
 RESULTS = Path(__file__).parent / "results"
 ABLATION: tuple[tuple[str, frozenset[Arm]], ...] = (

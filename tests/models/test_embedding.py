@@ -32,7 +32,7 @@ from recordari.models.inference import InferenceThread, Urgency, cut_batches
 from recordari.models.static import StaticTokens
 from recordari.wiring import make_embedders
 
-LOCAL_MODELS = ["e5-small-v2", "arctic-embed-s", "potion-base-8M"]
+LOCAL_MODELS = ["memory-embedder", "e5-small-v2", "arctic-embed-s", "potion-base-8M"]
 PASSAGES = [
     "Ana: my sister moved to Lisbon in March and works as a nurse there.",
     "The invoice of order 4711 was paid by bank transfer.",
@@ -72,7 +72,7 @@ async def test_a_local_model_puts_the_right_passage_first(model: str, start: Sta
     np.testing.assert_allclose(np.linalg.norm(passages, axis=1), 1, atol=1e-5)
 
 
-@pytest.mark.parametrize("model", ["e5-small-v2", "potion-base-8M"])
+@pytest.mark.parametrize("model", ["memory-embedder", "potion-base-8M"])
 async def test_rows_come_back_in_the_order_given_whatever_their_lengths(model: str, start: Start) -> None:
     require_model(model)
     embedder = start(make_embedder(EmbeddingSpec(model=model, offline=True)))
@@ -84,7 +84,7 @@ async def test_rows_come_back_in_the_order_given_whatever_their_lengths(model: s
 
 
 @pytest.mark.parametrize("text", ["", " \n\t ", "🜏🜏", "word " * 50_000, "x" * 100_000, "\x00 \ud7ff"])
-@pytest.mark.parametrize("model", ["e5-small-v2", "potion-base-8M"])
+@pytest.mark.parametrize("model", ["memory-embedder", "potion-base-8M"])
 async def test_any_text_gets_a_unit_vector(model: str, text: str, start: Start) -> None:
     require_model(model)
     embedder = start(make_embedder(EmbeddingSpec(model=model, offline=True)))
@@ -97,7 +97,7 @@ async def test_no_passages_give_no_rows(start: Start) -> None:
 
 
 async def test_the_event_loop_goes_on_while_passages_are_embedded(start: Start) -> None:
-    require_model("e5-small-v2")
+    require_model("memory-embedder")
     embedder = start(LocalEmbedder(EmbeddingSpec(offline=True)))
     embedding = asyncio.create_task(embedder.embed_passages(PASSAGES * 3))
     turns = 0
@@ -135,7 +135,7 @@ async def test_a_model_that_cannot_be_had_says_what_to_do_and_is_not_asked_for_a
     tmp_path: Path, start: Start
 ) -> None:
     embedder = start(LocalEmbedder(EmbeddingSpec(cache_dir=tmp_path, offline=True)))
-    with pytest.raises(ProviderError, match="recordari models pull e5-small-v2"):
+    with pytest.raises(ProviderError, match="recordari models pull memory-embedder"):
         await embedder.embed_query("anything")
     with pytest.raises(ProviderError, match="left alone"):
         await embedder.embed_passages(["anything"])

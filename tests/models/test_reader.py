@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.local_models import require_model
-from tools.reader import dialogues
+from tools.training import dialogues
 
 from recordari.models.inference import CrossEncoder
 from recordari.models.pull import RERANKER

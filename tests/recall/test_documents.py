@@ -19,7 +19,7 @@ from recordari.models.embedding import Embedders
 from recordari.recall.request import Arm
 from recordari.recall.rules.candidates import Columns, Tokens
 from recordari.recall.rules.numbering import Candidate, SearchHits
-from recordari.recall.rules.ranking import Features, Question, Weights, features_of, weighed
+from recordari.recall.rules.ranking import CALIBRATIONS, Features, Question, Weights, features_of, weighed
 from recordari.recall.search import weights_of
 from recordari.tenants import tenants
 
@@ -98,7 +98,7 @@ def test_the_sentences_of_a_long_question_are_compared_by_the_vectors_of_tokens(
         wording=asked_by("Which card?"),
         interval=None,
         tokens=tokens,
-        calibration=(0.26, 0.13),
+        calibration=CALIBRATIONS["potion-base-8M"],
     )
     collection = Collection(items=4, mean_length=1.0, frequencies={})
     by_model = features_of(asked, columns, found, collection, Weights()).meaning

@@ -55,7 +55,7 @@ WHEEL_SECONDS = 900.0
 LOCK_SECONDS = 900.0
 
 RESCORER = "potion-base-8M"  # static vectors, which score the candidates of every profile again
-PROFILES = {"best": "e5-small-v2", "fast": RESCORER, "thorough": "e5-small-v2"}  # what embeds, by profile
+PROFILES = {"best": "memory-embedder", "fast": RESCORER, "thorough": "memory-embedder"}  # what embeds, by profile
 RERANKER = "memory-reader"
 
 

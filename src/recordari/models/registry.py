@@ -168,7 +168,7 @@ def _own_wheel(name: str, *files: str) -> WheelOrigin:
 
 
 _ARCTIC_QUERY = "Represent this sentence for searching relevant passages: "
-# Two models share the standard uncased BERT vocabulary, saved with these padding and truncation settings.
+# Some models share the standard uncased BERT vocabulary, saved with these padding and truncation settings.
 _BERT_TOKENIZER = ModelFile(
     name="tokenizer.json",
     sha256="cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
@@ -206,6 +206,22 @@ _SPECS = (
             ),
             _own_wheel("e5-small-v2", "model.onnx", "tokenizer.json"),
         ),
+    ),
+    ModelSpec(
+        name="memory-embedder",
+        kind=ModelKind.DENSE,
+        source="e5-small-v2, trained further on memories (tools/training)",
+        license="MIT",
+        dimensions=384,
+        pooling=Pooling.MEAN,
+        query_prefix="query: ",
+        passage_prefix="passage: ",
+        max_tokens=256,
+        files=(
+            ModelFile("model.onnx", "b37ed54fc480bc6640395350532fbdd6247fc66e6838f6afd1c010ddad8cb44f", 33_968_307),
+            _BERT_TOKENIZER,
+        ),
+        origins=(PatchOrigin(base="e5-small-v2", patch="memory-embedder.xz"),),
     ),
     ModelSpec(
         name="arctic-embed-s",
@@ -283,7 +299,7 @@ _SPECS = (
     ModelSpec(
         name="memory-reader",
         kind=ModelKind.CROSS_ENCODER,
-        source="ms-marco-MiniLM-L-12, trained further on memories (tools/reader)",
+        source="ms-marco-MiniLM-L-12, trained further on memories (tools/training)",
         license="Apache-2.0",
         dimensions=1,
         files=(

@@ -38,7 +38,7 @@ from recordari.recall.rules.candidates import Columns
 from recordari.recall.rules.confidence import Signs, confidence_of, hint_for, signs_of
 from recordari.recall.rules.folding import Folded, SaidItem, folded, newer_first
 from recordari.recall.rules.numbering import SearchHits, arm_counts, search_hits
-from recordari.recall.rules.ranking import UNRELATED_SIMILARITY, Question, Ranked, ranked, with_own_ranks, with_ranks
+from recordari.recall.rules.ranking import CALIBRATIONS, Question, Ranked, ranked, with_own_ranks, with_ranks
 from recordari.recall.rules.reranking import RERANKED
 from recordari.recall.rules.sources import HISTORY_KINDS, Archive, RecallSettings, left_out, searched
 from recordari.recall.rules.temporal.times import Interval, question_interval, written_interval
@@ -425,7 +425,7 @@ class _Recall:
             wording=asked.wording,
             interval=interval,
             tokens=asked.tokens,
-            calibration=UNRELATED_SIMILARITY.get((model_id or "").partition("@")[0]),
+            calibration=CALIBRATIONS.get((model_id or "").partition("@")[0]),
             by_tokens=by_tokens,
             asker=asked.asker,
         )

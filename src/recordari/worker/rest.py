@@ -59,7 +59,7 @@ class Replayed(BaseModel):
 class ReembedRequest(Strict):
     """The embedding model to move to."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"model_id": "e5-small-v2"}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"model_id": "memory-embedder"}]})
 
     model_id: str | None = Field(
         default=None, min_length=1, max_length=200, description="Name of the model; the configured one by default."

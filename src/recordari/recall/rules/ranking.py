@@ -24,11 +24,22 @@ from recordari.recall.rules.candidates import Columns, Tokens
 from recordari.recall.rules.numbering import Candidate, Floats, FoundRow, Ids, Mask, SearchHits
 from recordari.recall.rules.temporal.times import Interval
 
-# Mean and deviation of the cosine similarity between a question and an unrelated text, per model.
-UNRELATED_SIMILARITY: Mapping[str, tuple[float, float]] = {
-    "e5-small-v2": (0.785, 0.027),
-    "arctic-embed-s": (0.60, 0.043),
-    "potion-base-8M": (0.26, 0.13),
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What the similarities of a model say: mean and deviation of those between a question and an unrelated text."""
+
+    mean: float
+    deviation: float
+    worth: float = 1.0
+    """How much they count beside those of the public models."""
+
+
+CALIBRATIONS: Mapping[str, Calibration] = {
+    "memory-embedder": Calibration(0.54, 0.08, worth=2.0),
+    "e5-small-v2": Calibration(0.785, 0.027),
+    "arctic-embed-s": Calibration(0.60, 0.043),
+    "potion-base-8M": Calibration(0.26, 0.13),
 }
 FIRST_OF_DOCUMENT = 5  # chunks that speak for a document
 UNRELATED_WISH = 0.1  # how near a question often is to a wish about something else
@@ -79,8 +90,8 @@ class Question:
     wording: QuestionWording
     interval: Interval | None
     tokens: Tokens | None
-    calibration: tuple[float, float] | None
-    """Mean and deviation of the similarity of unrelated texts for the model in use."""
+    calibration: Calibration | None
+    """Of the model in use."""
     by_tokens: bool = False
     """Whether its meaning is compared by the static vectors of tokens instead of the model's vectors."""
     asker: frozenset[str] = frozenset()
@@ -296,9 +307,9 @@ def _meaning(question: Question, similarity: Floats) -> Floats:
     present = similarity[~is_unknown]
     if not len(present):
         return np.zeros(len(similarity))
-    mean, deviation = question.calibration or (float(present.min()), max(float(np.ptp(present)) / 4, 1e-6))
+    scale = question.calibration or Calibration(float(present.min()), max(float(np.ptp(present)) / 4, 1e-6))
     filled = np.where(is_unknown, np.median(present), similarity) if len(present) < len(similarity) else similarity
-    return np.asarray((filled - mean) / (4 * deviation), dtype=np.float64)
+    return np.asarray((filled - scale.mean) * (scale.worth / (4 * scale.deviation)), dtype=np.float64)
 
 
 def _best_of_session(threads: Ids, base: Floats) -> Floats:

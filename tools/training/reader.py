@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import hashlib
 import json
-import lzma
 import random
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,11 +18,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from recordari.evaluation.rules.measures import auc
-from recordari.models.pull import RERANKER, pull
-from recordari.models.registry import PatchOrigin, find_model
-from tools.reader import dialogues
-from tools.reader.candidates import Example, collect
-from tools.reader.network import CrossEncoder, ModelFile
+from recordari.models.pull import RERANKER
+from tools.training import dialogues
+from tools.training.candidates import Example, collect
+from tools.training.network import CrossEncoder, ModelFile
+from tools.training.patch import begin, write_patch
 
 FROZEN = 4
 """The first layers stay as they are: what they know of words holds for memories too."""
@@ -38,7 +36,6 @@ RIGHT_WEIGHT, ORDER_WEIGHT = 2.0, 0.5
 HELD_OUT = 0.03
 IS_SHORT = any(map(torch.cpu.get_capabilities().get, ("amx_bf16", "avx512_bf16")))
 """Whether the processor computes with numbers of 16 bits; elsewhere they take two to three times as long as those of 32."""
-LZMA = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 0, "lp": 0, "pb": 0, "dict_size": 1 << 26}]
 
 
 class Reader:
@@ -138,15 +135,6 @@ def say_quality(reader: Reader, examples: Sequence[Example], when: str) -> None:
     sys.stdout.write(f"{when}: first {share:.3f}, AUC of pairs {auc(np.array(scores), labels):.3f}\n")
 
 
-def write_patch(before: bytes, after: bytes, patch: Path) -> None:
-    """The difference of each byte of two files of one length, and the pin of the result."""
-    difference = np.frombuffer(after, dtype=np.uint8) - np.frombuffer(before, dtype=np.uint8)
-    patch.parent.mkdir(exist_ok=True)
-    patch.write_bytes(lzma.compress(difference.tobytes(), filters=LZMA))
-    digest = hashlib.sha256(after).hexdigest()
-    sys.stdout.write(f"{patch.name}: {patch.stat().st_size:,} bytes; model.onnx {digest} {len(after):,}\n")
-
-
 def main() -> None:
     """Read the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -166,8 +154,7 @@ def main() -> None:
     memories = sorted({one.memory for one in examples})
     held = set(random.Random(3).sample(memories, round(len(memories) * HELD_OUT)))
     trained_on, held_out = ([one for one in examples if (one.memory in held) is is_held] for is_held in (False, True))
-    (origin,) = (one for one in find_model(RERANKER).origins if isinstance(one, PatchOrigin))
-    base = pull(origin.base)
+    base, patch = begin(RERANKER)
     tokenizer = Tokenizer.from_file(str(base.tokenizer))
     tokenizer.no_padding()
     tokenizer.enable_truncation(MOST_TOKENS)
@@ -177,7 +164,7 @@ def main() -> None:
     say_quality(reader, held_out, f"{len(held_out)} questions that are not learnt from, before")
     learn(reader, trained_on, arguments.epochs)
     say_quality(reader, held_out, "after")
-    write_patch(base.weights.read_bytes(), file.with_weights(network, seed=1), origin.path)
+    write_patch(base.weights.read_bytes(), file.with_weights(network, seed=1), patch)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The cross-encoder as a network that learns: read from its file of 8-bit integers, and written back into it.
+"""The models as networks that learn: read from their files of 8-bit integers, and written back into them.
 
 The file keeps its shape, so that a patch of it is small: a matrix keeps its scale, and a weight becomes the next lower or
 higher integer by chance, the nearer one more often. Rounding to the nearest would undo what was learnt: the weights begin at
@@ -47,27 +47,62 @@ class Layer(nn.Module):  # type: ignore[misc]
         return widened
 
 
-class CrossEncoder(nn.Module):  # type: ignore[misc]
-    """From the tokens of a question and a passage to the log-odds that the passage answers it."""
+class Encoder(nn.Module):  # type: ignore[misc]
+    """From tokens to one row of numbers for each; the first layers stay as they are."""
 
-    def __init__(self, *, frozen: int, dropout: float = 0.1) -> None:
+    def __init__(self, *, frozen: int, dropout: float) -> None:
         super().__init__()
         self.tokens, self.places, self.kinds = (nn.Embedding(size, HIDDEN) for size in (TOKENS, PLACES, KINDS))
         self.norm = nn.LayerNorm(HIDDEN, eps=1e-12)
         self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
-        self.pool, self.head = nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, 1)
         self._frozen, self._dropout = frozen, dropout
-        kept = (self.tokens, self.places, self.kinds, self.norm, *self.layers[:frozen])
-        for module in kept:
+        for module in (self.tokens, self.places, self.kinds, self.norm, *self.layers[:frozen]):
             module.requires_grad_(False)
 
+    def encoded(self, ids: Tensor, kinds: Tensor, mask: Tensor) -> Tensor:
+        return self._through(self.layers, self._embedded(ids, kinds), mask, self._dropout)
+
+    def frozen_part(self, ids: Tensor, kinds: Tensor, mask: Tensor) -> Tensor:
+        """What the layers that do not learn make of the tokens: it can be kept."""
+        return self._through(self.layers[: self._frozen], self._embedded(ids, kinds), mask, 0.0)
+
+    def learning_part(self, x: Tensor, mask: Tensor) -> Tensor:
+        return self._through(self.layers[self._frozen :], x, mask, self._dropout)
+
+    def _embedded(self, ids: Tensor, kinds: Tensor) -> Tensor:
+        x: Tensor = self.norm(self.tokens(ids) + self.places.weight[: ids.shape[1]] + self.kinds(kinds))
+        return x
+
+    def _through(self, layers: nn.ModuleList, x: Tensor, mask: Tensor, dropout: float) -> Tensor:
+        away = torch.zeros(mask.shape).masked_fill(mask == 0, -1e9)[:, None, None, :].to(x.dtype)
+        for layer in layers:
+            x = layer(x, away, dropout)
+        return x
+
+
+class CrossEncoder(Encoder):
+    """From the tokens of a question and a passage to the log-odds that the passage answers it."""
+
+    def __init__(self, *, frozen: int, dropout: float = 0.1) -> None:
+        super().__init__(frozen=frozen, dropout=dropout)
+        self.pool, self.head = nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, 1)
+
     def forward(self, ids: Tensor, kinds: Tensor, mask: Tensor) -> Tensor:
-        x = self.norm(self.tokens(ids) + self.places.weight[: ids.shape[1]] + self.kinds(kinds))
-        away = torch.zeros(mask.shape).masked_fill(mask == 0, -1e9)[:, None, None, :]
-        for layer in self.layers:
-            x = layer(x, away.to(x.dtype), self._dropout)
-        logits: Tensor = self.head(torch.tanh(self.pool(x[:, 0]))).squeeze(-1)
+        logits: Tensor = self.head(torch.tanh(self.pool(self.encoded(ids, kinds, mask)[:, 0]))).squeeze(-1)
         return logits
+
+
+class Embedder(Encoder):
+    """From what the frozen layers made of a text to its vector, of length one."""
+
+    def __init__(self, *, frozen: int, dropout: float = 0.05) -> None:
+        super().__init__(frozen=frozen, dropout=dropout)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        there = mask[..., None].to(x.dtype)
+        mean = (self.learning_part(x, mask) * there).sum(1) / there.sum(1)
+        vectors: Tensor = functional.normalize(mean, dim=-1)
+        return vectors
 
 
 class ModelFile:
@@ -79,14 +114,15 @@ class ModelFile:
         self._tensors = {tensor.name: np.asarray(numpy_helper.to_array(tensor)) for tensor in graph.initializer}
         products = (node for node in graph.node if node.op_type == "MatMulInteger")
         self._matrices = {node.name: node.input[1].removesuffix("_quantized") for node in products}
+        self._root = "bert." if any(name.startswith("bert.") for name in self._tensors) else ""
 
-    def read_into(self, network: CrossEncoder) -> None:
+    def read_into(self, network: Encoder) -> None:
         """Give the network the weights of the file."""
         for weight, (name, is_turned) in zip(network.parameters(), self._order(network), strict=True):
             value = self._value(name)
             weight.data.copy_(torch.from_numpy(np.array(value.T if is_turned else value)))
 
-    def with_weights(self, network: CrossEncoder, *, seed: int) -> bytes:
+    def with_weights(self, network: Encoder, *, seed: int) -> bytes:
         """The file with the weights of the network that learnt; all else stays to the byte."""
         chance = np.random.default_rng(seed)
         for weight, (name, is_turned) in zip(network.parameters(), self._order(network), strict=True):
@@ -117,20 +153,25 @@ class ModelFile:
         self._content[end - before.nbytes : end] = after.tobytes()
         self._tensors[name] = after
 
-    def _order(self, network: CrossEncoder) -> list[tuple[str, bool]]:
+    def _order(self, network: Encoder) -> list[tuple[str, bool]]:
         """The name in the file of each weight of the network, and whether the file has its rows as columns."""
         return [self._place(name) for name, _ in network.named_parameters()]
 
     def _place(self, name: str) -> tuple[str, bool]:
         parts = name.split(".")
         if parts[0] in _EMBEDDED:
-            return f"bert.embeddings.{_EMBEDDED[parts[0]]}.{parts[-1]}", False
+            return f"{self._root}embeddings.{_EMBEDDED[parts[0]]}.{parts[-1]}", False
         if parts[0] in _LAST:
             return f"{_LAST[parts[0]]}.{parts[-1]}", parts[-1] == "weight"
-        module = _OF_LAYER[parts[2]]
+        module = f"encoder.layer.{parts[1]}.{_OF_LAYER[parts[2]]}"
         if parts[-1] == "bias" or "LayerNorm" in module:
-            return f"bert.encoder.layer.{parts[1]}.{module}.{parts[-1]}", False
-        return self._matrices[f"/bert/encoder/layer.{parts[1]}/{module.replace('.', '/')}/MatMul_quant"], True
+            return f"{self._root}{module}.{parts[-1]}", False
+        return self._matrices[_node_of(f"{self._root}{module}")], True
+
+
+def _node_of(module: str) -> str:
+    """The name of the product of a module's matrix: a number stays with its layer."""
+    return "/" + module.replace(".", "/").replace("layer/", "layer.") + "/MatMul_quant"
 
 
 _EMBEDDED = {
