@@ -1,4 +1,4 @@
-"""Learns from the dialogues, and writes the patch of the embedding model: about twenty minutes on two cores.
+"""Learns from the dialogues, and writes the patch of the embedding model: about half an hour on two cores.
 
 Texts are embedded as the product embeds them. A question has to be nearer to the turns that answer it than to all other turns
 of its memory and of another one; and by one measure for all questions, so that a similarity says how sure it is.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,13 +24,13 @@ from recordari.memory.rules import PREVIOUS_HEAD, embedded_text
 from recordari.models.pull import PROFILES
 from recordari.models.registry import ModelSpec
 from tools.training import dialogues
-from tools.training.network import HIDDEN, Embedder, ModelFile
+from tools.training.network import IS_SHORT, Embedder, ModelFile
 from tools.training.patch import begin, write_patch
 
 MODEL = PROFILES["best"]
-FROZEN = 8
+FROZEN = 4
 """The first layers stay as they are; what they make of each text is kept, so that it is computed once."""
-RATE, WARM_UP = 1e-4, 0.06
+RATE, WARM_UP = 8e-5, 0.06
 MEMORIES, QUESTIONS = 2, 20
 """Memories of a step, all of their turns, and questions of each."""
 TEMPERATURE = 0.03
@@ -90,24 +90,41 @@ class Study:
         )
 
     def vectors(self, texts: Sequence[Tensor]) -> Tensor:
-        """Texts of like length are computed together."""
-        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
-        vectors = []
-        for start in range(0, len(order), PART):
-            part = [texts[place] for place in order[start : start + PART]]
-            x, mask = torch.zeros(len(part), len(part[-1]), HIDDEN), torch.zeros(len(part), len(part[-1]))
-            for row, text in enumerate(part):
-                x[row, : len(text)], mask[row, : len(text)] = text.float(), 1
-            vectors.append(self.network(x, mask))
-        return torch.cat(vectors)[torch.tensor(order).argsort()]
+        """Of what the frozen layers made of each text."""
+
+        def computed(part: Sequence[Tensor]) -> Iterable[Tensor]:
+            return self.network(*padded([text.float() for text in part])).float()
+
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=IS_SHORT and self.network.training):
+            return torch.stack(in_parts(texts, computed))
 
     @torch.no_grad()
     def _frozen_part(self, texts: Sequence[str]) -> list[Tensor]:
-        kept = []
-        for text in texts:
-            ids = torch.tensor([self._tokenizer.encode(text).ids])
-            kept.append(self.network.frozen_part(ids, torch.zeros_like(ids), torch.ones_like(ids))[0].half())
-        return kept
+        def computed(part: Sequence[Tensor]) -> Iterable[Tensor]:
+            ids, mask = padded(part)
+            made = self.network.frozen_part(ids, torch.zeros_like(ids), mask).half()
+            return (row[: len(text)].clone() for row, text in zip(made, part, strict=True))
+
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=IS_SHORT):
+            return in_parts([torch.tensor(self._tokenizer.encode(text).ids) for text in texts], computed)
+
+
+def in_parts(texts: Sequence[Tensor], computed: Callable[[Sequence[Tensor]], Iterable[Tensor]]) -> list[Tensor]:
+    """What is computed of each; texts of like length are computed together."""
+    order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+    made = [torch.empty(0)] * len(texts)
+    for start in range(0, len(order), PART):
+        part = order[start : start + PART]
+        for place, one in zip(part, computed([texts[place] for place in part]), strict=True):
+            made[place] = one
+    return made
+
+
+def padded(texts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Texts as one tensor, and which of it is text."""
+    x = nn.utils.rnn.pad_sequence(list(texts), batch_first=True)
+    lengths = torch.tensor([len(text) for text in texts])
+    return x, (torch.arange(x.shape[1]) < lengths[:, None]).float()
 
 
 def loss_of(similarity: Tensor, is_right: Tensor, sureness: nn.Linear) -> Tensor:
@@ -142,7 +159,8 @@ def learn(study: Study, memories: Sequence[Studied], epochs: float) -> None:
             waiting = chance.sample(memories, len(memories))
         for group in optimiser.param_groups:
             group["lr"] = RATE * group["times"] * min(1.0, (step + 1) / (WARM_UP * steps)) * max(0.02, 1 - step / steps)
-        loss = loss_of(*compared(study, [waiting.pop() for _ in range(MEMORIES)], chance), sureness)
+        drawn = [waiting.pop() for _ in range(MEMORIES)]
+        loss = loss_of(*compared(study, drawn, chance), sureness)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimiser.step()

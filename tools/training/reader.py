@@ -21,7 +21,7 @@ from recordari.evaluation.rules.measures import auc
 from recordari.models.pull import RERANKER
 from tools.training import dialogues
 from tools.training.candidates import Example, collect
-from tools.training.network import CrossEncoder, ModelFile
+from tools.training.network import IS_SHORT, CrossEncoder, ModelFile
 from tools.training.patch import begin, write_patch
 
 FROZEN = 4
@@ -34,8 +34,6 @@ RIGHT, WRONG, NEAR = 2, 5, 12
 MOST_TOKENS = 192
 RIGHT_WEIGHT, ORDER_WEIGHT = 2.0, 0.5
 HELD_OUT = 0.03
-IS_SHORT = any(map(torch.cpu.get_capabilities().get, ("amx_bf16", "avx512_bf16")))
-"""Whether the processor computes with numbers of 16 bits; elsewhere they take two to three times as long as those of 32."""
 
 
 class Reader:

@@ -218,7 +218,7 @@ _SPECS = (
         passage_prefix="passage: ",
         max_tokens=256,
         files=(
-            ModelFile("model.onnx", "b37ed54fc480bc6640395350532fbdd6247fc66e6838f6afd1c010ddad8cb44f", 33_968_307),
+            ModelFile("model.onnx", "8f53a491b7260c8a0eb8b6e34125eda1bc4707ce5ec3477e26b7038aed1fcbfe", 33_968_307),
             _BERT_TOKENIZER,
         ),
         origins=(PatchOrigin(base="e5-small-v2", patch="memory-embedder.xz"),),

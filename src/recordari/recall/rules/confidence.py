@@ -31,6 +31,8 @@ class Signs:
     """1: the question names a speaker, and what fits best was said by another."""
     agreed: float
     """1: words and meaning both found the first item."""
+    near: float
+    """How near the nearest of the first items is by meaning alone."""
     read: float | None = None
     """The highest log-odds that a cross-encoder gave one of the first items, −10 to 6; None if it has read none."""
 
@@ -49,6 +51,7 @@ def signs_of(question: Question, ordered: Sequence[Ranked], *, found_by: Sequenc
         lead=scores[0] - sum(scores[FIRST:]) / (COMPARED - FIRST),
         other=float(len(named) == 1 and (best.candidate.speaker or "").casefold() not in named),
         agreed=float({"text", "vector"} <= set(found_by)),
+        near=max(item.near for item in first),
         read=max((min(max(item.read, LEAST), MOST) for item in first if item.read is not None), default=None),
     )
 

@@ -36,7 +36,7 @@ class Calibration:
 
 
 CALIBRATIONS: Mapping[str, Calibration] = {
-    "memory-embedder": Calibration(0.54, 0.08, worth=2.0),
+    "memory-embedder": Calibration(0.47, 0.095, worth=2.0),
     "e5-small-v2": Calibration(0.785, 0.027),
     "arctic-embed-s": Calibration(0.60, 0.043),
     "potion-base-8M": Calibration(0.26, 0.13),
@@ -117,6 +117,8 @@ class Ranked:
     """Of a long text: the number of the passage that fits best."""
     fit: float | None = None
     """How well it fits the question by words, late interaction and meaning alone."""
+    near: float = 0.0
+    """How near it is to the question by meaning alone, above an unrelated text."""
     own_words: float = 0.0
     """The part of the score that it has because the user said it, whatever it says."""
     ranks: Mapping[str, int | None] | None = None
@@ -164,6 +166,7 @@ def ranked(
             score=score,
             parts={name: round(float(values[hit]), 4) for name, values in parts.items()} if explained else {},
             fit=float(base[hit]),
+            near=float(features.meaning[hit]),
             own_words=float(own_words[hit]) if own_words is not None else 0.0,
         )
         for hit, score in order
