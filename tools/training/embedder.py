@@ -93,7 +93,8 @@ class Study:
         """Of what the frozen layers made of each text."""
 
         def computed(part: Sequence[Tensor]) -> Iterable[Tensor]:
-            return self.network(*padded([text.float() for text in part])).float()
+            vectors: Tensor = self.network(*padded([text.float() for text in part])).float()
+            return vectors
 
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=IS_SHORT and self.network.training):
             return torch.stack(in_parts(texts, computed))

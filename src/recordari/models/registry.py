@@ -303,7 +303,7 @@ _SPECS = (
         license="Apache-2.0",
         dimensions=1,
         files=(
-            ModelFile("model.onnx", "fa79a59573d2c447195dbc71180b8007795915e01f50b24c638a25ac23d0e619", 34_001_604),
+            ModelFile("model.onnx", "d3abe0b61a375ac064d4496afdf3eb67edb7dc10ce483bb745bf9c03e842e7ad", 34_001_604),
             _BERT_TOKENIZER,
         ),
         origins=(PatchOrigin(base="ms-marco-MiniLM-L-12", patch="memory-reader.xz"),),

@@ -31,8 +31,8 @@ class Signs:
     """1: the question names a speaker, and what fits best was said by another."""
     agreed: float
     """1: words and meaning both found the first item."""
-    near: float
-    """How near the nearest of the first items is by meaning alone."""
+    near: float | None = None
+    """How near the nearest of the first items is by meaning alone; None if the model has no one measure for all questions."""
     read: float | None = None
     """The highest log-odds that a cross-encoder gave one of the first items, −10 to 6; None if it has read none."""
 
@@ -45,13 +45,14 @@ def signs_of(question: Question, ordered: Sequence[Ranked], *, found_by: Sequenc
         return None
     scores = [item.score - item.own_words for item in compared]
     best = max(first, key=lambda item: item.fit or 0.0)
+    has_one_measure = question.calibration is not None and question.calibration.is_one_measure
     named = {(item.candidate.speaker or "").casefold() for item in compared} & question.words
     return Signs(
         base=first[0].fit,
         lead=scores[0] - sum(scores[FIRST:]) / (COMPARED - FIRST),
         other=float(len(named) == 1 and (best.candidate.speaker or "").casefold() not in named),
         agreed=float({"text", "vector"} <= set(found_by)),
-        near=max(item.near for item in first),
+        near=max(item.near for item in first) if has_one_measure else None,
         read=max((min(max(item.read, LEAST), MOST) for item in first if item.read is not None), default=None),
     )
 
@@ -65,6 +66,8 @@ class Fit:
 
 
 UNREAD = Fit(-2.58, {"base": 0.88, "lead": 0.43, "other": -1.07, "agreed": 0.51})
+NEAR = Fit(-3.94, {"near": 2.27, "lead": 0.3})
+"""With a model that has one measure for all questions."""
 READ = Fit(-1.56, {"read": 0.33, "lead": 0.22})
 """With a cross-encoder: it has read the question and the items together. The other signs add nothing to that and the lead."""
 
@@ -79,7 +82,7 @@ def confidence_of(signs: Signs | None) -> float:
     """The probability that the answer contains what was asked, 0 to 1, if half of all questions could be answered."""
     if signs is None:
         return 0.0
-    fit = UNREAD if signs.read is None else READ
+    fit = READ if signs.read is not None else UNREAD if signs.near is None else NEAR
     total = fit.intercept + sum(weight * getattr(signs, name) for name, weight in fit.coefficients.items())
     return 1 / (1 + math.exp(-max(min(total, 30.0), -30.0)))
 

@@ -46,7 +46,9 @@ def by_best_passage(best: Sequence[Ranked], passages: Sequence[Ranked]) -> list[
 
 
 def _scored_like(item: Ranked, passage: Ranked) -> Ranked:
-    return replace(item, score=passage.score, parts=passage.parts, fit=passage.fit, near=passage.near, own_words=passage.own_words)
+    return replace(
+        item, score=passage.score, parts=passage.parts, fit=passage.fit, near=passage.near, own_words=passage.own_words
+    )
 
 
 def _with_project_first(best: Sequence[Ranked], items: Mapping[UUID, SaidItem], project: str) -> list[Ranked]:

@@ -33,10 +33,12 @@ class Calibration:
     deviation: float
     worth: float = 1.0
     """How much they count beside those of the public models."""
+    is_one_measure: bool = False
+    """Whether the model has learnt one measure for all questions: what is near to one is as near as what is near to another."""
 
 
 CALIBRATIONS: Mapping[str, Calibration] = {
-    "memory-embedder": Calibration(0.47, 0.095, worth=2.0),
+    "memory-embedder": Calibration(0.47, 0.095, worth=2.0, is_one_measure=True),
     "e5-small-v2": Calibration(0.785, 0.027),
     "arctic-embed-s": Calibration(0.60, 0.043),
     "potion-base-8M": Calibration(0.26, 0.13),
