@@ -27,6 +27,7 @@ from recordari.config import Settings
 from recordari.evaluation.retrieval import References, open_haystack, retrieve
 from recordari.evaluation.rules.measures import Floats
 from recordari.kit.resources import Resources
+from recordari.models.reranking import OF_THIS_MACHINE
 from recordari.recall import results as product
 from recordari.recall.rules.ranking import Ranked
 from recordari.recall.rules.reranking import LEAST, MOST, WEIGHT, blended, log_odds
@@ -113,14 +114,14 @@ def compare(sets: Mapping[str, Sequence[Read]], console: Console) -> None:
         "read",
         "chosen without it",
         "chosen on all",
-        "all 20",
+        "all that is read",
     )
     for column in ("", *titles):
         drawn.add_column(column, justify="right" if column else "left")
     rows = []
     for name, read in sets.items():
         others = chosen([one for one in sets if one != name])
-        ceiling = figure(read, unread, cut=20, whole=name == BY_ALL)
+        ceiling = figure(read, unread, cut=OF_THIS_MACHINE, whole=name == BY_ALL)
         of_ten = (at(name, unread), at(name, shipped), tried[others][name], tried[every][name], ceiling)
         before = [at(name, score, cut) for cut in (1, 5) for score in (unread, shipped)]
         rows.append((*before, *of_ten))

@@ -73,12 +73,13 @@ async def test_a_pair_that_was_scored_is_not_scored_again(start: Start, monkeypa
     assert await reranker.rerank("Another question?", PASSAGES) == [0.5] * 3
 
 
-async def test_more_than_twenty_passages_are_refused(start: Start) -> None:
+async def test_more_passages_than_are_read_are_refused(start: Start) -> None:
     local = start(LocalCrossEncoder(RerankSpec(offline=True)))
     remote = start(HttpReranker(RerankSpec(provider=RerankProvider.TEI, model="m", base_url="http://127.0.0.1:9")))
+    assert (local.most_passages, remote.most_passages) == (40, 20)
     for reranker in (local, remote):
-        with pytest.raises(InvalidInput, match="At most 20"):
-            await reranker.rerank(QUESTION, ["text"] * 21)
+        with pytest.raises(InvalidInput, match=f"At most {reranker.most_passages}"):
+            await reranker.rerank(QUESTION, ["text"] * (reranker.most_passages + 1))
 
 
 async def test_no_passages_need_no_model(start: Start, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_an_answer_that_the_cross_encoder_read_well_is_surer() -> None:
 
 def test_the_profile_thorough_is_one_setting() -> None:
     assert needed_models(Settings(embedding_profile="thorough")) == (
-        "e5-small-v2",
+        "memory-embedder",
         "potion-base-8M",
         "memory-reader",
     )

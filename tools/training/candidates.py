@@ -9,7 +9,7 @@ from pathlib import Path
 from recordari.config import Settings
 from recordari.evaluation.retrieval import References, ingest, open_haystack, retrieve
 from recordari.evaluation.rules.formats import Haystack
-from recordari.recall import recall, results
+from recordari.recall import results
 from recordari.recall.rules.ranking import Ranked
 from recordari.recall.rules.reranking import blended, passage
 from recordari.wiring import open_resources
@@ -31,6 +31,7 @@ class _Recorder:
     """Stands where a reranker does, and keeps what it is given."""
 
     model_id = "recorder"
+    most_passages = DEPTH
 
     def __init__(self) -> None:
         self.passages: list[str] = []
@@ -50,8 +51,7 @@ async def collect(haystacks: Sequence[Haystack], home: Path) -> list[Example]:
         heads.append(head)
         return blended(head, scores)
 
-    vars(results).update(blended=watched, RERANKED=DEPTH)
-    vars(recall)["RERANKED"] = DEPTH
+    vars(results)["blended"] = watched
     recorder, references, examples = _Recorder(), References(), []
     async with open_resources(Settings(home=home, embedding_profile="best")) as resources:
         await ingest(resources, haystacks)

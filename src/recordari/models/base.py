@@ -56,6 +56,10 @@ class Reranker(Protocol):
     @property
     def model_id(self) -> str: ...
 
+    @property
+    def most_passages(self) -> int:
+        """How many of the first candidates it reads."""
+
     async def rerank(self, query: str, passages: Sequence[str]) -> list[float]: ...
 
     async def close(self) -> None: ...

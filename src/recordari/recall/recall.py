@@ -39,7 +39,6 @@ from recordari.recall.rules.confidence import Signs, confidence_of, hint_for, si
 from recordari.recall.rules.folding import Folded, SaidItem, folded, newer_first
 from recordari.recall.rules.numbering import SearchHits, arm_counts, search_hits
 from recordari.recall.rules.ranking import CALIBRATIONS, Question, Ranked, ranked, with_own_ranks, with_ranks
-from recordari.recall.rules.reranking import RERANKED
 from recordari.recall.rules.sources import HISTORY_KINDS, Archive, RecallSettings, left_out, searched
 from recordari.recall.rules.temporal.times import Interval, question_interval, written_interval
 from recordari.recall.search import (
@@ -164,7 +163,7 @@ class _Recall:
         question = self._question(asked(), model_id, interval)
         search = search.with_vector(vector, model_id)
         result, merged = await self._find_best(question, search, early, view, collection, cached)
-        shown = merged.kept[: max(RERANKED, self.request.top_k)]
+        shown = merged.kept[: self._most_shown]
         passages = await read_passages(self.resources, self.identity, shown)
         ordered, self.rerank = await reranked(
             self.resources, self.request, merged.kept, result, passages, terms=search.terms, language=view.language
@@ -233,7 +232,13 @@ class _Recall:
         """How many candidates to rank, so that enough are left after merging."""
         if self.request.explain or search.separate_facts or self.request.project is not None:
             return TRACED  # many facts may be merged with their messages, traced or not
-        return (self.request.top_k if self.resources.reranker is None else max(RERANKED, self.request.top_k)) + SPARE
+        return self._most_shown + SPARE
+
+    @property
+    def _most_shown(self) -> int:
+        """How many candidates are shown, or read by a cross-encoder."""
+        reranker = self.resources.reranker
+        return self.request.top_k if reranker is None else max(reranker.most_passages, self.request.top_k)
 
     @property
     def _now(self) -> datetime:

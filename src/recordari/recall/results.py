@@ -26,7 +26,7 @@ from recordari.recall.rules.candidates import Columns
 from recordari.recall.rules.folding import Folded, by_best_passage
 from recordari.recall.rules.numbering import SearchHits, search_hits
 from recordari.recall.rules.ranking import Ranked
-from recordari.recall.rules.reranking import RERANKED, blended, passage
+from recordari.recall.rules.reranking import blended, passage
 from recordari.recall.snapshot_storage import SnapshotRow
 from recordari.recall.storage import Search
 
@@ -155,7 +155,8 @@ async def reranked(
         return best, Reranking.ABSENT
     if not request.enable_rerank or not best:
         return best, Reranking.NOTHING if request.enable_rerank else Reranking.UNWANTED
-    head = [result.items[item.candidate.item_id] for item in best[:RERANKED]]
+    most = reranker.most_passages
+    head = [result.items[item.candidate.item_id] for item in best[:most]]
     texts = [
         passage(
             passages[item.item_id].content if item.item_id in passages else item.content,
@@ -174,7 +175,7 @@ async def reranked(
     )
     if not ran:
         return best, Reranking.FAILED
-    return [*blended(best[:RERANKED], scores), *best[RERANKED:]], Reranking.USED
+    return [*blended(best[:most], scores), *best[most:]], Reranking.USED
 
 
 @dataclass(frozen=True, slots=True)

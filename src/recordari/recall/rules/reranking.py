@@ -18,8 +18,7 @@ import numpy as np
 from recordari.core import text
 from recordari.recall.rules.ranking import Ranked
 
-RERANKED = 20  # R4
-WEIGHT = 0.4
+WEIGHT = 0.3
 """The weight of the cross-encoder's log-odds."""
 LEAST, MOST = -6.0, 4.0
 """Log-odds beyond these count no more."""
