@@ -27,6 +27,7 @@ from recordari.recall.results import (
     TRACED,
     Reranking,
     SearchResult,
+    most_read,
     read_passages,
     recalled_item,
     reranked,
@@ -163,7 +164,7 @@ class _Recall:
         question = self._question(asked(), model_id, interval)
         search = search.with_vector(vector, model_id)
         result, merged = await self._find_best(question, search, early, view, collection, cached)
-        shown = merged.kept[: self._most_shown]
+        shown = merged.kept[: most_read(self.resources, self.request)]
         passages = await read_passages(self.resources, self.identity, shown)
         ordered, self.rerank = await reranked(
             self.resources, self.request, merged.kept, result, passages, terms=search.terms, language=view.language
@@ -232,13 +233,7 @@ class _Recall:
         """How many candidates to rank, so that enough are left after merging."""
         if self.request.explain or search.separate_facts or self.request.project is not None:
             return TRACED  # many facts may be merged with their messages, traced or not
-        return self._most_shown + SPARE
-
-    @property
-    def _most_shown(self) -> int:
-        """How many candidates are shown, or read by a cross-encoder."""
-        reranker = self.resources.reranker
-        return self.request.top_k if reranker is None else max(reranker.most_passages, self.request.top_k)
+        return most_read(self.resources, self.request) + SPARE
 
     @property
     def _now(self) -> datetime:

@@ -139,6 +139,12 @@ class Reranking(StrEnum):
     FAILED = "failed or took too long; the order stays as it was"
 
 
+def most_read(resources: Resources, request: RecallRequest) -> int:
+    """How many candidates are shown, or read by a cross-encoder."""
+    reranker = resources.reranker
+    return request.top_k if reranker is None else max(reranker.most_passages, request.top_k)
+
+
 async def reranked(
     resources: Resources,
     request: RecallRequest,
