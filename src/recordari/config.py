@@ -147,7 +147,7 @@ class Settings(BaseSettings):
     embedding_profile: Literal["best", "fast", "thorough"] = Field(
         default="best",
         description="best: a small transformer embeds; fast: static vectors, no transformer; thorough: as best, and a "
-        "cross-encoder on this machine reorders the first 20.",
+        "cross-encoder on this machine reorders the first 40.",
     )
     embedding_provider: Literal["local", "openai", "tei", "fastembed", "sentence-transformers", "none"] = Field(
         default="local", description="What embeds texts; `none`: keyword recall only."
