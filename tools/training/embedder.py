@@ -93,20 +93,18 @@ class Study:
         """Of what the frozen layers made of each text."""
 
         def computed(part: Sequence[Tensor]) -> Iterable[Tensor]:
-            vectors: Tensor = self.network(*padded([text.float() for text in part])).float()
-            return vectors
+            return list(self.network(*padded([text.float() for text in part])).float())
 
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=IS_SHORT and self.network.training):
             return torch.stack(in_parts(texts, computed))
 
-    @torch.no_grad()
     def _frozen_part(self, texts: Sequence[str]) -> list[Tensor]:
         def computed(part: Sequence[Tensor]) -> Iterable[Tensor]:
             ids, mask = padded(part)
             made = self.network.frozen_part(ids, torch.zeros_like(ids), mask).half()
             return (row[: len(text)].clone() for row, text in zip(made, part, strict=True))
 
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=IS_SHORT):
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=IS_SHORT):
             return in_parts([torch.tensor(self._tokenizer.encode(text).ids) for text in texts], computed)
 
 
