@@ -36,7 +36,7 @@ from recordari.evaluation.rules.formats import GoldQuestion, Haystack
 from recordari.evaluation.rules.measures import Floats, auc
 from recordari.kit.resources import Resources
 from recordari.recall import recall as product
-from recordari.recall.rules.confidence import NEAR, READ, UNREAD, Signs, signs_of
+from recordari.recall.rules.confidence import Signs, fit_of, signs_of
 from recordari.recall.rules.ranking import Question, Ranked
 from recordari.runner import background_worker
 from recordari.tenants import tenants
@@ -194,7 +194,7 @@ def compare(sets: Mapping[str, Sequence[Answered]], console: Console, plot: Path
         for name, value in zip(NAMES, one.signs, strict=True)
         if value
     }
-    chosen = READ if "read" in has else NEAR if "near" in has else UNREAD
+    chosen = fit_of(has)
     shipped = np.array([chosen.intercept, *(chosen.coefficients.get(name, 0.0) for name in NAMES)])
     alone = {name: np.array([one.signs[NAMES.index("base")] for one in answers]) for name, answers in sets.items()}
     sets = {name: [_with(one, chosen.coefficients) for one in answers] for name, answers in sets.items()}

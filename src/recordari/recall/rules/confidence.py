@@ -7,7 +7,7 @@ with what answers it taken away, so that about half of the questions it learns f
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from recordari.recall.rules.ranking import Question, Ranked
@@ -68,8 +68,17 @@ class Fit:
 UNREAD = Fit(-2.58, {"base": 0.88, "lead": 0.43, "other": -1.07, "agreed": 0.51})
 NEAR = Fit(-3.8, {"near": 2.23, "lead": 0.28})
 """With a model that has one measure for all questions."""
-READ = Fit(-1.56, {"read": 0.33, "lead": 0.22})
-"""With a cross-encoder: it has read the question and the items together. The other signs add nothing to that and the lead."""
+READ = Fit(-1.96, {"read": 0.37, "lead": 0.28})
+"""With a cross-encoder: it has read the question and the items together."""
+BOTH = Fit(-2.84, {"read": 0.27, "lead": 0.24, "near": 0.95})
+
+
+def fit_of(known: Collection[str]) -> Fit:
+    """What the signs count where those of the models are known or not."""
+    if "read" in known:
+        return BOTH if "near" in known else READ
+    return NEAR if "near" in known else UNREAD
+
 
 UNLIKELY = 0.2
 """Below it an answer hardly contains what was asked."""
@@ -82,7 +91,7 @@ def confidence_of(signs: Signs | None) -> float:
     """The probability that the answer contains what was asked, 0 to 1, if half of all questions could be answered."""
     if signs is None:
         return 0.0
-    fit = READ if signs.read is not None else UNREAD if signs.near is None else NEAR
+    fit = fit_of({name for name in ("near", "read") if getattr(signs, name) is not None})
     total = fit.intercept + sum(weight * getattr(signs, name) for name, weight in fit.coefficients.items())
     return 1 / (1 + math.exp(-max(min(total, 30.0), -30.0)))
 
