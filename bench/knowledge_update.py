@@ -208,7 +208,7 @@ def tables(outcomes: dict[str, Outcome]) -> list[Table]:
     for name, outcome in outcomes.items():
         share = outcome.newest_first / max(outcome.updates, 1)
         drawn.add_row(name, str(outcome.updates), f"{share:.0%}", "; ".join(outcome.lost)[:200])
-    recall = Table(title="turn recall@5 / recall@10 / recall_all@10 / nDCG@10 by type of question")
+    recall = Table(title="turn recall@5 / recall@10 / all@10 / nDCG@10 by type of question")
     categories = sorted({category for outcome in outcomes.values() for category in outcome.scores})
     for column in ("", *categories):
         recall.add_column(column)
@@ -216,7 +216,7 @@ def tables(outcomes: dict[str, Outcome]) -> list[Table]:
         cells = []
         for category in categories:
             means = outcome.scores[category].means()
-            figures = (means[one] for one in ("recall@5", "recall@10", "recall_all@10", "nDCG@10"))
+            figures = (means[one] for one in ("recall@5", "recall@10", "all@10", "nDCG@10"))
             cells.append(" / ".join(f"{figure:.3f}" for figure in figures))
         recall.add_row(name, *cells)
     return [drawn, recall]
