@@ -92,6 +92,15 @@ def test_an_answer_that_the_cross_encoder_read_well_is_surer() -> None:
     assert doubtful + 0.2 < sure
 
 
+@pytest.mark.parametrize("read", [None, 0.0])
+def test_an_answer_that_is_nearer_is_surer(read: float | None) -> None:
+    """Where the model has one measure for all questions; what fits by words says no more then."""
+    far, near = (
+        confidence_of(Signs(base=1.2, lead=1.0, other=0.0, agreed=1.0, near=near, read=read)) for near in (0.2, 1.4)
+    )
+    assert far + 0.2 < near
+
+
 def test_the_profile_thorough_is_one_setting() -> None:
     assert needed_models(Settings(embedding_profile="thorough")) == (
         "memory-embedder",

@@ -158,8 +158,7 @@ def learn(study: Study, memories: Sequence[Studied], epochs: float) -> None:
             waiting = chance.sample(memories, len(memories))
         for group in optimiser.param_groups:
             group["lr"] = RATE * group["times"] * min(1.0, (step + 1) / (WARM_UP * steps)) * max(0.02, 1 - step / steps)
-        drawn = [waiting.pop() for _ in range(MEMORIES)]
-        loss = loss_of(*compared(study, drawn, chance), sureness)
+        loss = loss_of(*compared(study, [waiting.pop() for _ in range(MEMORIES)], chance), sureness)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimiser.step()

@@ -25,7 +25,7 @@ from recordari.models.registry import ModelKind, find_model
 
 OF_SERVICES = 20  # R4: up to 20 candidates
 OF_THIS_MACHINE = 40
-"""More: what the profile best leaves out of its first ten is nearly as often among the 21st to 40th as before them."""
+"""More: what the first ten leave out is among the 21st to 40th nearly as often as among the ten before (docs/ranking.md)."""
 BATCH_PAIRS = 4  # the fastest size for int8 models, and a cancelled caller frees the thread soon
 BATCH_CHARACTERS = 800
 MOST_PAIRS = 20_000  # scores kept in the process, about 3 MB

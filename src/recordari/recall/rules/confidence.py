@@ -71,6 +71,7 @@ NEAR = Fit(-3.8, {"near": 2.23, "lead": 0.28})
 READ = Fit(-1.96, {"read": 0.37, "lead": 0.28})
 """With a cross-encoder: it has read the question and the items together."""
 BOTH = Fit(-2.84, {"read": 0.27, "lead": 0.24, "near": 0.95})
+"""With a cross-encoder and such a model."""
 
 
 def fit_of(known: Collection[str]) -> Fit:
